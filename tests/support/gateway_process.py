@@ -76,6 +76,7 @@ class Site:
     sensor: str = "value: co2, time: time"  # where the reading stands in a message
     theta: str = "value: occupancy, time: time, valid_for: 60s"
     admit: int = 1000
+    policy: str = "pass"  # about drift
     health: int = field(default_factory=free_port)
 
     def __post_init__(self) -> None:
@@ -110,7 +111,7 @@ rooms:
     epoch: {EPOCH.total_seconds():g}s
     lateness: {self.lateness}s
     admit: {self.admit}
-    on_drift: pass
+    on_drift: {self.policy}
     budget: {self.budget}
     sensors: [{{topic: raw/+/co2, name: co2, {self.sensor}}}]
     theta: {{topic: private/+/occupancy, {self.theta}}}
