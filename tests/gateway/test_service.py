@@ -540,3 +540,50 @@ def test_a_room_whose_scores_tell_its_private_value_is_stopped(site, policy):
                 heard(listener, before + 1)
                 assert gateway.stop() == 0
     assert [line["room"] for line in lines(gateway) if line["event"] == "drift"] == ["lab"]
+
+
+@pytest.mark.gateway(seconds=10, reason=BROKERS)
+def test_outputs_leave_on_a_fixed_cadence(site):
+    """Three seconds after their slot, whenever the reading came and whatever was killed meanwhile."""
+    replace(site, "period: 60s", "period: 1s\n    release: 3s")
+    replace(site, "lateness: 2.0s", "lateness: 1s")
+    replace(site, "valid_for: 60s", "valid_for: 1s")
+    with g.GatewayProcess(site) as gateway, Listener(site.outer.port, "disguised/#") as listener:
+        gateway.start()
+        with Connection(site.inner.port, "sensor") as sensor:
+            shift = time.time() - time.monotonic()
+            begin = int(time.time()) + 1
+            for k in range(6):
+                time.sleep(max(0.0, begin + k + (0.1, 0.7)[k % 2] - time.time()))
+                say(sensor, k, at=dt.datetime.fromtimestamp(begin + k, dt.UTC))
+                if k == 3:
+                    time.sleep(0.3)
+                    gateway.kill()
+                    gateway.start(wait=False)
+            published = heard(listener, 6)
+        assert gateway.stop() == 0
+    after = [
+        each.at + shift - dt.datetime.fromisoformat(json.loads(each.payload)["time"]).timestamp() for each in published
+    ]
+    assert all(late >= 2.99 for late in after), after  # never before
+
+
+@pytest.mark.gateway(seconds=8, reason=BROKERS)
+def test_a_broker_that_does_not_take_outputs_is_told_from_one_that_does(tmp_path):
+    """What the listeners' broker refuses stays unsent and unacknowledged; it leaves when the rules let it."""
+    rules = tmp_path / "rules"
+    rules.write_text("topic read disguised/#\n")
+    rules.chmod(0o600)
+    with Broker(tmp_path / "in") as inner, Broker(tmp_path / "out", f"acl_file {rules}") as outer:
+        site = g.Site(tmp_path / "site", inner, outer)
+        with g.GatewayProcess(site) as gateway, Listener(outer.port, "disguised/#") as listener:
+            gateway.start()
+            with Connection(inner.port, "sensor") as sensor:
+                say(sensor, 1)
+                wait_until(lambda: counts(site).get('understudy_steps_total{step="refused"}'), 10.0, "refused")
+                assert counts(site)['understudy_steps_total{step="acknowledged"}'] == 1  # the private value
+                rules.write_text("topic readwrite disguised/#\n")
+                outer._signal(signal.SIGHUP)
+                heard(listener, 1, seconds=15.0)
+            assert gateway.stop() == 0
+        assert "refused" in {line["event"] for line in lines(gateway)}

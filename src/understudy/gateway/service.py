@@ -17,12 +17,13 @@ When more waits than a few groups, the sensors' socket is not read: nothing is d
 from __future__ import annotations
 
 import datetime as dt
+import heapq
 import select
 import signal
 import socket
 import time
-from collections import deque
-from collections.abc import Callable
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,7 +51,7 @@ from understudy.gateway.messages import (
     user_properties,
 )
 from understudy.gateway.operation import HealthServer, Log, Metrics, ServiceManager, budget_bucket
-from understudy.gateway.plant import Arrival, Output, Plant, Record, Terms
+from understudy.gateway.plant import Arrival, Message, Output, Plant, Record, Terms
 from understudy.gateway.terms import UNKNOWN, Preparation, terms_of
 from understudy.gateway.window import PrivateValues, Ready, Timetable, Window
 from understudy.randomizer.design import load_design
@@ -119,6 +120,8 @@ def entries_of(located: Located) -> list[Entry]:
                     f"its rooms are in the fleet {entry.fleet!r} with those of {other.name!r}, and must have its "
                     "design, period, tolerance, epoch and budget; or name another fleet, for good",
                 )
+            if other.fleet == entry.fleet and other.config.release != rooms.release:
+                raise located.error(("rooms", name, "release"), f"it must be that of {other.name!r}, of the same fleet")
             if other.fleet == entry.fleet and not rooms.many and not other.config.many and other.name == name:
                 raise located.error(("rooms", name), "it stands there twice")
         found.append(entry)
@@ -264,6 +267,7 @@ class Gateway:
             self.ledger.close()
             raise
         self._rooms: dict[tuple[str, str], _Room] = {}
+        self._entered: Counter[str] = Counter()  # rooms by their entry
         self._routes: dict[str, list[tuple[_Room, int]]] = {}
         self._told = {entry.fleet: self.plant.told(entry.fleet) for entry in self.entries}
         for entry in self.entries:
@@ -276,11 +280,17 @@ class Gateway:
             if entry.config.on_drift == "stop":
                 self._drift[entry.name].tripped.update(self._stopped.get(entry.fleet, ()))
         self._touched: set[tuple[str, str]] = set()
-        self._looked = 0.0
+        self._looked, self._waiting = 0.0, 0
         self._ready: deque[Arrival] = deque()
         self._group: list[Arrival] = []  # that is recorded, or is tried again
         self._again, self._failures = 0.0, 0
         self._queue: deque[int] = deque()  # numbers of messages to publish
+        self._scheduled: list[tuple[float, int]] = []  # and of those that leave at a time
+        self._release = {
+            entry.fleet: (entry.cadence, entry.config.release)
+            for entry in self.entries
+            if entry.config.release is not None
+        }
         self._messages: dict[int, _Message] = {}  # by number, until they are confirmed
         self._unconfirmed: dict[int, int] = {}  # numbers of messages by those of the connection
         self._marked: list[_Message] = []  # that the next commit marks
@@ -295,7 +305,7 @@ class Gateway:
         self._coming: dict[tuple[str, str, int], list[Receipt | None]] = {}  # readings on the way to the ledger
         self._pause, self._refusals = 0.0, 0  # of publishing, after a refusal
         for message in self.plant.unsent():
-            self._enqueue(message.id, message.content, message.fleet, message.sequence, [])
+            self._enqueue(message, [])
 
     def _links(self) -> None:
         config, located = self.config, self.located
@@ -355,6 +365,7 @@ class Gateway:
         last = self.plant.last_key(entry.fleet, name)
         window.last = None if last is None else entry.cadence.slot(last)
         room = self._rooms[entry.fleet, name] = _Room(name, entry, window)
+        self._entered[entry.name] += 1
         if self.target.up:
             self._announce(room)
         return room
@@ -383,7 +394,7 @@ class Gateway:
     def _may_enter(self, entry: Entry, name: str) -> bool:
         """Whether there is place for a room that appears by itself; one for which there is none is counted."""
         new = self._new.setdefault(entry.name, {})
-        here = len(new) + sum(room.entry is entry for room in self._rooms.values())
+        here = len(new) + self._entered[entry.name]
         if name in new:
             return True
         if entry.config.admit is None or here >= entry.config.admit or not _is_topic_part(name):
@@ -457,8 +468,7 @@ class Gateway:
         if not isinstance(values, PrivateValues) or not values.tell(at, value):
             return False
         last = room.window.last
-        horizon = at - 86_400 * _NS if last is None else min(at, entry.cadence.time(last))
-        values.forget(horizon)
+        horizon = values.forget(at - 86_400 * _NS if last is None else min(at, entry.cadence.time(last)))
         self.plant.tell(entry.fleet, room.name, at, value, horizon)
         self._told_receipts.append(receipt)
         self._marks_since = self._marks_since or time.monotonic()
@@ -489,7 +499,7 @@ class Gateway:
             found = self.plant.find(room.entry.fleet, room.name, key)
             if found is not None:
                 self.metrics.steps["replayed"] += 1
-                self._enqueue(found.id, found.content, found.fleet, found.sequence, [receipt])
+                self._enqueue(found, [receipt])
                 return True
         self.metrics.rules[rule] += 1
         self.log.about(room.name, rule)
@@ -498,7 +508,7 @@ class Gateway:
     def _gather(self, now: float) -> None:
         """Slots that go now into the queue; those that are missing for good are counted and acknowledged."""
         if now - self._looked >= _LOOK:
-            self._looked = now
+            self._looked, self._waiting = now, sum(len(room.window) for room in self._rooms.values())
             wall = time.time_ns()
             for name, room in self._rooms.items():
                 if room.window.holds:
@@ -565,7 +575,7 @@ class Gateway:
         """Whether so much waits that the sensors' socket is not read."""
         most = 4 * self.config.input.group
         waiting = len(self._ready) + len(self._group) + len(self._messages) + len(self._marked)
-        waiting += len(self._postponed)
+        waiting += len(self._postponed) + self._waiting
         return waiting >= most or (self._failures > 0 and waiting >= self.config.input.group)
 
     # A turn ---------------------------------------------------------------------------------------------
@@ -618,27 +628,29 @@ class Gateway:
             self._acknowledge += receipts
             return
         self.metrics.rules["taken" if not record.replayed else "replayed"] += 1
-        self._enqueue(record.id, record.content, record.arrival.fleet, record.sequence, receipts, since)
+        key, fleet = record.arrival.key, record.arrival.fleet
+        self._enqueue(Message(record.id, fleet, key, record.sequence, record.content), receipts, since)
 
-    def _enqueue(
-        self,
-        number: int,
-        content: bytes,
-        fleet: str,
-        sequence: int,
-        receipts: list[Receipt | None],
-        since: float | None = None,
-    ) -> None:
-        """A message to be published; one that is on its way already has more to acknowledge."""
+    def _enqueue(self, message: Message, receipts: Sequence[Receipt | None], since: float | None = None) -> None:
+        """A message to be published, at its time; one that is on its way already has more to acknowledge."""
+        number, fleet, key, sequence, content = message
         known = self._messages.get(number)
         if known is not None:
             known.receipts += receipts
             return
         self._messages[number] = _Message(content, fleet, sequence, list(receipts), since or time.monotonic())
-        self._queue.append(number)
+        cadence, release = self._release.get(fleet, (None, 0.0))
+        due = 0.0 if cadence is None else cadence.time(cadence.slot(key)) / _NS + release
+        if due > time.time():
+            heapq.heappush(self._scheduled, (due, number))
+        else:
+            self._queue.append(number)
 
     def publish(self) -> None:
         """Send what is recorded, as far as the window of the broker allows."""
+        wall = time.time()
+        while self._scheduled and self._scheduled[0][0] <= wall:
+            self._queue.append(heapq.heappop(self._scheduled)[1])
         if self._pause and time.monotonic() < self._pause:
             return
         while self._queue and self.target.up and len(self._unconfirmed) < self.target.window:
@@ -791,7 +803,7 @@ class Gateway:
 
     def _drained(self) -> bool:
         """Whether nothing is under way that another second would finish."""
-        waiting = bool(self._messages) and self.target.up
+        waiting = len(self._messages) > len(self._scheduled) and self.target.up
         return not (self._ready or self._group or waiting or self.plant.pending or self._acknowledge)
 
     def _tick(self, now: float, started: bool) -> None:
@@ -815,7 +827,7 @@ class Gateway:
     def _measure(self) -> None:
         gauges = self.metrics.gauges
         gauges["queue"] = len(self._ready) + len(self._group) + len(self._queue)
-        gauges["waiting"] = sum(len(room.window) for room in self._rooms.values())
+        gauges["waiting"] = self._waiting
         gauges["unconfirmed"] = len(self._unconfirmed)
         gauges["rooms"] = len(self._rooms)
         gauges["drift"] = sum(len(drift.tripped) for drift in self._drift.values())
@@ -848,6 +860,8 @@ class Gateway:
             quick or bool((self._ready or self._postponed) and time.monotonic() >= self._again) or bool(self._touched)
         )
         wait = 0.0 if busy else _LINGER if self._marks_since is not None else _LOOK
+        if self._scheduled:
+            wait = max(0.0, min(wait, self._scheduled[0][0] - time.time()))
         for number, event in poll.poll(wait * 1000):
             if number == woken.fileno():
                 while _received(woken):

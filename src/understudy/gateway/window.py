@@ -28,6 +28,7 @@ from understudy.gateway.config import Schedule, days_of, minutes_of
 from understudy.stream.cadence import Cadence
 
 _HELD = 8  # readings of a room whose times are in the future
+_KEPT = 4096  # private values of a room
 _FURTHEST = 86_400 * 10**9  # beyond which a time in the future is a fault of a clock
 
 
@@ -85,11 +86,14 @@ class PrivateValues:
             return False, None
         return True, self._values[at]
 
-    def forget(self, before: int) -> None:
-        """Values that ended before a time."""
+    def forget(self, before: int) -> int:
+        """Forget values that ended before a time, and all but the last few thousand; returns since when they count."""
+        if len(self._times) > _KEPT:
+            before = max(before, self._times[-_KEPT])
         at = bisect.bisect_right(self._times, before) - 1
         if at > 0:
             del self._times[:at], self._values[:at]
+        return before
 
 
 class Timetable:
@@ -122,9 +126,6 @@ class Timetable:
             elif day in days and start <= minute < end:
                 return True, value
         return True, self._otherwise
-
-    def forget(self, before: int) -> None:
-        """A clock forgets nothing."""
 
 
 class Window:
