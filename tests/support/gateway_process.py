@@ -77,11 +77,12 @@ class Site:
     theta: str = "value: occupancy, time: time, valid_for: 60s"
     admit: int = 1000
     policy: str = "pass"  # about drift
+    leakage: float = 0.3
     health: int = field(default_factory=free_port)
 
     def __post_init__(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
-        self.design = us.design(us.Family(room, values=[0, 1]), leakage=0.3, horizon=50, distortion="mae")
+        self.design = us.design(us.Family(room, values=[0, 1]), leakage=self.leakage, horizon=50, distortion="mae")
         self.design.save(self.folder / "room.json")
         us.MasterKey.new().save(self.folder / "master.key")
         self.ledger = self.folder / "gateway.ledger"
