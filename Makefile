@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 KERNELS := $(wildcard src/understudy/*/_kernels*.py src/understudy/*/_kernels*.pxd)
 
-.PHONY: demo test test-more test-long test-wheel lint unit docs system dist fresh bench study fuzz faults clean help
+.PHONY: demo test test-more test-long test-wheel lint unit docs system dist fresh bench study fuzz faults clean help gateway-demo test-gateway soak fresh-image
 
 DATA ?= ../shared/data
 
@@ -21,6 +21,10 @@ help:
 	@echo "make bench       measure against named peers and write docs/benchmarks.md (about 20 minutes)"
 	@echo "make study       the study on real data, judged again and written to docs/real-data.md (about an hour); DATA=folder says where they are"
 	@echo "make fuzz        the long fuzz of the randomizer's solvers, 20,000 problems of each sort (about 20 minutes)"
+	@echo "make gateway-demo  two brokers, simulated rooms, a gateway, and an adversary beside the truth (a minute)"
+	@echo "make test-gateway  the gateway with real brokers, killed and stopped (about 6 minutes)"
+	@echo "make soak        the same kills, ten times as many, in 20,000 readings (about 20 minutes)"
+	@echo "make fresh-image the RUN lines of packaging/Dockerfile in a bare Debian tree (root)"
 	@echo "make faults      the ledger under every fault at every write (about 4 minutes)"
 	@echo "make clean       remove what the others made"
 
@@ -53,6 +57,9 @@ system:
 	$(PYTHON) -c 'import os, sys, sysconfig; sys.exit(not os.path.exists(os.path.join(sysconfig.get_paths()["include"], "Python.h")))' \
 	  || missing="$$missing python3-dev"; \
 	$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || missing="$$missing python3-venv"; \
+	PATH="$$PATH:/usr/sbin" command -v mosquitto >/dev/null || missing="$$missing mosquitto"; \
+	command -v openssl >/dev/null || missing="$$missing openssl"; \
+	command -v systemd-analyze >/dev/null || missing="$$missing systemd"; \
 	if [ -z "$$missing" ]; then exit 0; fi; \
 	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 	  echo "installing$$missing"; \
@@ -75,6 +82,10 @@ demo: $(VENV)/.installed
 	@echo
 	@echo "the paper's results, recomputed (half a minute)"
 	@$(BIN)/understudy paper --quick --out build/paper
+
+gateway-demo: $(VENV)/.installed
+	@PATH="$$PATH:/usr/sbin" command -v mosquitto >/dev/null || $(MAKE) --no-print-directory system
+	@$(BIN)/python examples/gateway_demo.py
 
 # From nothing, packages are fetched while the kernels compile. Lint and docs run beside the tests: each keeps one core
 # busy at most.
@@ -99,6 +110,15 @@ lint: $(VENV)/.developer
 ONCE := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=
 unit: $(VENV)/.developer
 	$(ONCE) $(BIN)/pytest -n auto --dist loadfile --assert=plain
+
+# The gateway with real brokers: each test starts its own, on the loopback.
+test-gateway: system
+	@$(MAKE) --no-print-directory $(VENV)/.developer
+	$(ONCE) $(BIN)/pytest --assert=plain -m gateway tests
+
+soak: system
+	@$(MAKE) --no-print-directory $(VENV)/.developer
+	$(ONCE) UNDERSTUDY_SOAK=1 $(BIN)/pytest -s --assert=plain -m gateway tests/gateway/test_kills.py
 
 # Tests that are too slow for every change; each says its seconds and its reason where it is marked.
 test-long: system
@@ -127,6 +147,9 @@ test-wheel: system
 SUITES ?= bookworm trixie
 fresh:
 	@for suite in $(SUITES); do bash tools/fresh.sh $$suite || exit 1; done
+
+fresh-image:
+	bash tools/fresh.sh trixie bash tools/image.sh
 
 # Peers live in an environment of their own, so that they never decide what the package runs with.
 .venv-bench/.installed: benchmarks/requirements.txt pyproject.toml setup.py $(KERNELS)

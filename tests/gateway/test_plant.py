@@ -111,12 +111,12 @@ def test_what_was_not_marked_is_unsent_after_a_restart(tmp_path):
     plant.admit("office", ["lab", "hall"])
     records = [record for group in day(2, 3) for record in plant.disguise([a._replace(room="lab") for a in group[:1]])]
     plant.mark([records[0].id])
-    assert [number for number, _ in plant.unsent()] == [record.id for record in records]
+    assert [message.id for message in plant.unsent()] == [record.id for record in records]
     plant.flush()
     assert not plant.pending
     ledger.close()
     ledger, plant = opened(tmp_path)
-    assert plant.unsent() == [(record.id, record.content) for record in records[1:]]
+    assert plant.unsent() == [(r.id, "office", r.arrival.key, r.sequence, r.content) for r in records[1:]]
     ledger.close()
 
 
@@ -172,12 +172,13 @@ def test_private_values_that_were_told_are_there_after_a_restart(tmp_path):
     assert plant.tell("office", "lab", 10, 1, 0)
     assert plant.tell("office", "lab", 20, 0, 5)
     assert plant.tell("office", "lab", 30, 1, 25)
+    assert plant.tell("office", "lab", 35, None, 25)
     assert not plant.tell("office", "lab", 40, 7, 0)
     assert not plant.tell("office", "attic", 40, 1, 0)
     plant.flush()
     ledger.close()
     ledger, plant = opened(tmp_path)
-    assert plant.told("office") == {"lab": [(20, 0), (30, 1)]}
+    assert plant.told("office") == {"lab": [(20, 0), (30, 1), (35, None)]}
     ledger.close()
 
 

@@ -17,6 +17,7 @@ import typer
 from understudy._version import __version__
 from understudy.cli import options as o
 from understudy.cli.options import expand_groups, option
+from understudy.gateway.commands import gateway
 from understudy.gateway.pipe_options import PipeOptions
 
 PANEL = "From a file to a filter"
@@ -38,6 +39,7 @@ app = typer.Typer(
     )
     + "\n\nExit status: 0 done or released, 1 an error, 2 wrong usage, 3 do not release.",
 )
+_LIVE = "Live, between sensors and listeners"
 _LOOK, _PAPER = "Look into what is there", "The paper, and this program"
 
 
@@ -247,6 +249,9 @@ _command(
 )
 
 
+app.add_typer(gateway, name="gateway", rich_help_panel=PANEL)
+
+
 @app.command(rich_help_panel=_LOOK, epilog=examples("understudy guarantee design.json --html card.html"))
 def guarantee(
     path: o.Design,
@@ -357,6 +362,19 @@ def key_rewrap(
     from understudy.cli.records_commands import rewrap_ledger
 
     rewrap_ledger(path, old_key, new_key, as_json)
+
+
+@app.command(rich_help_panel=_LIVE, epilog=examples("understudy simulate rooms.yaml --speed 60 --readings 1000"))
+def simulate(
+    path: Annotated[Path, typer.Argument(metavar="ROOMS", help="The rooms, in YAML or TOML.")],
+    speed: Annotated[float, option("FACTOR", "So many times as fast as the clock, from the past on.", "--speed")] = 1.0,
+    readings: Annotated[int | None, option("N", "End after so many readings of each room.", "--readings")] = None,
+    seed: Annotated[int | None, option("N", "The same people and readings every time.", "--seed")] = None,
+) -> None:
+    """Publish rooms with people coming and going to an MQTT broker: something to try a gateway on."""
+    from understudy.gateway.simulate import run
+
+    run(path, speed, readings, seed)
 
 
 @app.command(rich_help_panel=_PAPER, epilog=examples("understudy demo", "understudy demo --theta 1 --pseudo 0.6"))

@@ -14,11 +14,20 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
 import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from understudy._types import Value
 from understudy.errors import ConfigurationError
@@ -61,18 +70,23 @@ Topic: TypeAlias = Annotated[str, BeforeValidator(_filter)]
 Unit: TypeAlias = Literal["s", "ms", "us", "ns"]
 
 
-class _Section(BaseModel):
+class Section(BaseModel):
+    """A part of a configuration: frozen, and without unknown keys."""
+
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True, populate_by_name=True)
 
 
-class Broker(_Section):
+_S = TypeVar("_S", bound=Section)
+
+
+class Broker(Section):
     """A broker, and who the gateway is there."""
 
     server: str = Field(description="mqtt://host:1883, or mqtts://host:8883 with TLS")
     version: Literal[5, "5", "3.1.1"] = Field(5, description="of MQTT: 5 or 3.1.1")
     client_id: str = Field("", description="by which the broker knows the session; needed where two gateways share one")
     user: str | None = None
-    password: str | None = Field(None, description="${NAME} of the environment")
+    password: SecretStr | None = Field(None, description="${NAME} of the environment")
     password_file: Path | None = None
     ca: Path | None = Field(None, description="certificates that the broker's must be signed by")
     cert: Path | None = Field(None, description="the gateway's own certificate")
@@ -149,7 +163,7 @@ class Output(Broker):
         return _filter(given)
 
 
-class _Message(_Section):
+class _Message(Section):
     """Where a number stands in messages."""
 
     payload: Literal["number", "json", "senml"] | None = None
@@ -188,7 +202,7 @@ class Sensor(_Message):
     name: str | None = Field(None, description="of the channel, in what leaves; by default that of the design")
 
 
-class Span(_Section):
+class Span(Section):
     """A part of the week with a private value."""
 
     days: str = Field("mon-sun", description="mon-fri, or sat,sun")
@@ -209,7 +223,7 @@ class Span(_Section):
         return given
 
 
-class Schedule(_Section):
+class Schedule(Section):
     """Private values by the clock."""
 
     zone: str = Field("UTC", description="of the clock, such as Europe/Stockholm")
@@ -245,7 +259,7 @@ class Theta(_Message):
         return self
 
 
-class Budget(_Section):
+class Budget(Section):
     """What each room may give away."""
 
     total: Nats | None = None
@@ -260,7 +274,7 @@ class Budget(_Section):
         return self
 
 
-class Rooms(_Section):
+class Rooms(Section):
     """A room; or many, whose names stand under the + of their topics."""
 
     design: Path
@@ -271,6 +285,7 @@ class Rooms(_Section):
     sensors: list[Sensor] = Field(min_length=1, description="one for each channel of the design, in its order")
     theta: Theta
     lateness: Seconds = Field(5.0, description="how long a reading waits for older ones, and for its private value")
+    release: Seconds | None = Field(None, description="outputs leave so long after the time of their slot, not before")
     ahead: Seconds = Field(10.0, description="how far a time may be ahead of the clock")
     on_drift: Literal["stop", "hold", "pass"] = "stop"
     budget: Budget = Budget()
@@ -290,6 +305,10 @@ class Rooms(_Section):
             raise ValueError("names or admit is missing: which rooms under the +, or how many at most")
         if not self.many and (self.names is not None or self.admit is not None):
             raise ValueError("names and admit are for topics with a + in them")
+        if self.release is not None and self.release <= self.lateness:
+            raise ValueError(
+                "release must be longer than the lateness: a reading may wait so long before it is recorded"
+            )
         if self.fill:
             raise ValueError(
                 "fill is for single streams (Design.stream); rooms of a gateway stand in fleets, which have none: "
@@ -308,7 +327,7 @@ class Rooms(_Section):
         return [sensor.topic for sensor in self.sensors]
 
 
-class HomeAssistant(_Section):
+class HomeAssistant(Section):
     """Discovery by Home Assistant."""
 
     prefix: str = Field("homeassistant", description="of its topics")
@@ -323,7 +342,7 @@ class HomeAssistant(_Section):
         return given
 
 
-class Config(_Section):
+class Config(Section):
     """A gateway."""
 
     ledger: Path
@@ -363,6 +382,10 @@ class Located:
         """The error for a key, with its line."""
         return _error(self.path, self._lines, place, rule)
 
+    def with_config(self, config: Config) -> Located:
+        """The same file with another configuration."""
+        return Located(config, self.path, self._lines)
+
     def file(self, named: Path | str) -> Path:
         """A file that the configuration names, beside it unless it is absolute."""
         return self.path.parent / named
@@ -370,6 +393,13 @@ class Located:
 
 def read_config(path: str | os.PathLike[str]) -> Located:
     """The configuration in a file, checked as far as it goes without its designs and brokers."""
+    found = Located(*read_file(path, Config))
+    _check_topics(found)
+    return found
+
+
+def read_file(path: str | os.PathLike[str], kind: type[_S]) -> tuple[_S, Path, dict[Place, int]]:
+    """What a file holds as a section of this kind, with its path and the line of each key."""
     file = Path(path)
     try:
         text = file.read_text(encoding="utf-8")
@@ -385,13 +415,11 @@ def read_config(path: str | os.PathLike[str]) -> Located:
             raise _error(file, lines, place, rule)
     tree = _with_environment(tree, (), file, lines)
     try:
-        found = Located(Config.model_validate(tree), file.absolute(), lines)
+        return kind.model_validate(tree), file.absolute(), lines
     except ValidationError as error:
         first, *others = error.errors(include_input=False, include_url=False)
         more = f" ({len(others)} more)" if others else ""
         raise _error(file, lines, first["loc"], _rule(first) + more) from None
-    _check_topics(found)
-    return found
 
 
 def _rule(error: Any) -> str:

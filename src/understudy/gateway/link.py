@@ -96,7 +96,7 @@ class Link:
     """A link to a broker, as the configuration describes it under `section`.
 
     `on_message` gets topic, payload, whether it is retained, and the receipt, which is None for QoS 0. `on_confirm`
-    gets the number of a message that the broker has taken, or has refused.
+    gets the number of a message that the broker has taken, or has refused. A `probe` leaves no session behind.
     """
 
     def __init__(
@@ -109,8 +109,10 @@ class Link:
         on_message: Callable[[str, bytes, bool, Receipt | None], None] | None = None,
         on_confirm: Callable[[int, bool], None] | None = None,
         on_state: Callable[[bool], None] | None = None,
+        probe: bool = False,
     ) -> None:
         self._located, self._section = located, section
+        self._fresh = probe or section == "out"  # no session is to be kept
         self.broker: Broker = located.config.input if section == "in" else located.config.output
         self._password = _password(located, section, self.broker)
         self._subscriptions, self._will = list(subscriptions), will
@@ -159,7 +161,7 @@ class Link:
                 self._connect(now)
             return
         self._client.loop_misc()
-        if self._client is not None and not self.up and now - self._since > _PATIENCE:
+        if self._client.socket() is None or (not self.up and now - self._since > _PATIENCE):
             self._lose(now)
 
     def read(self) -> None:
@@ -208,8 +210,7 @@ class Link:
             self._client = client
             keepalive = max(1, min(int(broker.keepalive), 65_535))
             if broker.newest:
-                fresh = self._section == "out"
-                client.connect(broker.host, broker.port, keepalive, clean_start=fresh, properties=properties)
+                client.connect(broker.host, broker.port, keepalive, clean_start=self._fresh, properties=properties)
             else:
                 client.connect(broker.host, broker.port, keepalive)
             self._reached = True
@@ -227,7 +228,7 @@ class Link:
         client = mqtt.Client(
             CallbackAPIVersion.VERSION2,
             broker.client_id,
-            clean_session=None if broker.newest else self._section == "out",
+            clean_session=None if broker.newest else self._fresh,
             protocol=mqtt.MQTTv5 if broker.newest else mqtt.MQTTv311,
             reconnect_on_failure=False,
             manual_ack=True,
@@ -377,7 +378,7 @@ def _why(error: OSError) -> str:
 def _password(located: Located, section: str, broker: Broker) -> str | None:
     """The password of a broker, from its file or from the environment."""
     if broker.password_file is None:
-        return broker.password
+        return None if broker.password is None else broker.password.get_secret_value()
     path = located.file(broker.password_file)
     place = (section, "password_file")
     try:

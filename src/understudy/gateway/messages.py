@@ -16,6 +16,7 @@ import hashlib
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from understudy._types import Json, Value
@@ -198,11 +199,17 @@ def time_text(time: int, period: int) -> str:
     ('2026-03-01T11:00:00.500Z', '2026-03-01T11:00:00Z')
     """
     seconds, rest = divmod(time, UNITS["s"])
-    text = dt.datetime.fromtimestamp(seconds, dt.UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    text = _second_text(seconds)
     for digits, unit in ((0, "s"), (3, "ms"), (6, "us"), (9, "ns")):
         if period % UNITS[unit] == 0 and time % UNITS[unit] == 0:
             return text + (f".{rest // UNITS[unit]:0{digits}d}Z" if digits else "Z")
     return text + f".{rest:09d}Z"
+
+
+@lru_cache(4096)
+def _second_text(seconds: int) -> str:
+    """A second, which the rooms of a building share."""
+    return dt.datetime.fromtimestamp(seconds, dt.UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
 def user_properties(design: str, sequence: int | None = None) -> list[tuple[str, str]]:

@@ -38,6 +38,7 @@ from understudy.stream.randomness import MasterKey
 from understudy.tables.columns import NumberFormat
 
 _BITE = 256  # messages that are forgotten in a transaction, besides twice as many as it records
+_NOBODY = -1  # the place of no private value
 _MARKS = 64  # of the time of arrival, in the time that messages are retained
 
 
@@ -108,6 +109,19 @@ class Record(NamedTuple):
 
     def __repr__(self) -> str:
         return f"Record({self.rule.name.lower()}, {self.sequence})"
+
+
+class Message(NamedTuple):
+    """What is recorded for an output: the number of its row, its fleet, key and sequence number, and the bytes."""
+
+    id: int
+    fleet: str
+    key: int
+    sequence: int
+    content: bytes
+
+    def __repr__(self) -> str:
+        return f"Message({self.id})"
 
 
 class Output(NamedTuple):
@@ -292,31 +306,47 @@ class Plant:
         """Say that messages were taken by the other side; recorded in the next commit."""
         self._marks += ids
 
-    def unsent(self) -> list[tuple[int, bytes]]:
-        """What was recorded and not marked, in its order: the number and the bytes of each message."""
+    def unsent(self) -> list[Message]:
+        """What was recorded and not marked, in its order."""
         query = 'SELECT id, fleet, room, key, sequence, at, content, "check" FROM outbox WHERE sent = 0 ORDER BY id'
-        return [(number, self._checked(*row)) for number, *row in self._rows(query)]
+        names = {number: name for name, number in self._numbers.items()}
+        return [Message(i, names.get(row[0], ""), row[2], row[3], self._checked(*row)) for i, *row in self._rows(query)]
 
-    def tell(self, fleet: str, room: str, since: int, value: Value, horizon: int) -> bool:
+    def find(self, fleet: str, room: str, key: int) -> Message | None:
+        """What is on disk for a reading."""
+        number = int(self.fleets[fleet].numbers([room])[0])
+        found = self._recorded(Arrival(fleet, room, key, 0.0), self._numbers[fleet], number, None)
+        return None if found.content is None else Message(found.id, fleet, key, found.sequence, found.content)
+
+    def last_key(self, fleet: str, room: str) -> int | None:
+        """The key of the last output of a room that is recorded."""
+        number = int(self.fleets[fleet].numbers([room])[0])
+        query = "SELECT max(key) FROM outbox WHERE fleet = ? AND room = ?"
+        return next((key for (key,) in self._rows(query, self._numbers[fleet], number)), None)
+
+    def tell(self, fleet: str, room: str, since: int, value: Value | None, horizon: int) -> bool:
         """Record from when on a room has a private value, in the next commit; whether the design has such a value.
 
-        Values that ended before the horizon are forgotten.
+        None says that it has none from then on. Values that ended before the horizon are forgotten.
         """
-        source, number = self.position(fleet, value), int(self.fleets[fleet].numbers([room])[0])
+        source = _NOBODY if value is None else self.position(fleet, value)
+        number = int(self.fleets[fleet].numbers([room])[0])
         if source is None or number < 0:
             return False
         self._told.append((self._numbers[fleet], number, since, source, horizon))
         return True
 
-    def told(self, fleet: str) -> dict[str, list[tuple[int, Value]]]:
+    def told(self, fleet: str) -> dict[str, list[tuple[int, Value | None]]]:
         """The private values of rooms that are recorded: from when on, and which."""
-        found: dict[str, list[tuple[int, Value]]] = {}
+        found: dict[str, list[tuple[int, Value | None]]] = {}
         rooms = self.fleets[fleet].rooms
         rows = self._rows("SELECT * FROM private_values WHERE fleet = ? ORDER BY since", self._numbers[fleet])
         for *row, written in rows:
             if decision_checksum(tuple(row)) != written:
                 raise self._damage("a private value")
-            found.setdefault(rooms[row[1]], []).append((row[2], self.value(fleet, row[3])))
+            found.setdefault(rooms[row[1]], []).append(
+                (row[2], None if row[3] == _NOBODY else self.value(fleet, row[3]))
+            )
         return found
 
     def _settle(self) -> None:
@@ -408,14 +438,15 @@ class Plant:
         draft.marks = len(self._marks)
         db.executemany("UPDATE outbox SET sent = 1 WHERE id = ?", [(number,) for number in self._marks])
         draft.told = len(self._told)
-        for *row, horizon in self._told:
-            values = (*row, decision_checksum(tuple(row)))
-            db.execute("INSERT OR IGNORE INTO private_values VALUES (?, ?, ?, ?, ?)", values)
+        if self._told:
+            told = [(*row, decision_checksum(tuple(row))) for *row, _ in self._told]
+            db.executemany("INSERT OR IGNORE INTO private_values VALUES (?, ?, ?, ?, ?)", told)
             query = (
                 "DELETE FROM private_values WHERE fleet = ?1 AND room = ?2 AND since < (SELECT max(since) FROM "
                 "private_values WHERE fleet = ?1 AND room = ?2 AND since <= ?3)"
             )
-            db.execute(query, (row[0], row[1], horizon))
+            ended = {(fleet, room): horizon for fleet, room, *_, horizon in self._told}
+            db.executemany(query, [(*place, horizon) for place, horizon in ended.items()])
         self._forget(db, draft, at)
 
     def _forget(self, db: sqlite3.Connection, draft: _Draft, at: int) -> None:

@@ -28,6 +28,7 @@ from understudy.gateway.config import Schedule, days_of, minutes_of
 from understudy.stream.cadence import Cadence
 
 _HELD = 8  # readings of a room whose times are in the future
+_KEPT = 4096  # private values of a room
 _FURTHEST = 86_400 * 10**9  # beyond which a time in the future is a fault of a clock
 
 
@@ -64,13 +65,13 @@ class PrivateValues:
     def __init__(self, valid_for: int) -> None:
         self.valid_for = valid_for
         self._times: list[int] = []
-        self._values: list[Value] = []
+        self._values: list[Value | None] = []
 
     def __repr__(self) -> str:
         return f"PrivateValues({len(self._times)})"
 
-    def tell(self, since: int, value: Value) -> bool:
-        """A value from a time on; False if one of this time is known, which stays."""
+    def tell(self, since: int, value: Value | None) -> bool:
+        """A value from a time on, or none from then on; False if one of this time is known, which stays."""
         at = bisect.bisect_left(self._times, since)
         if at < len(self._times) and self._times[at] == since:
             return False
@@ -78,18 +79,21 @@ class PrivateValues:
         self._values.insert(at, value)
         return True
 
-    def at(self, time: int) -> tuple[bool, Value]:
+    def at(self, time: int) -> tuple[bool, Value | None]:
         """Whether a value holds at a time, and which: the last one that began."""
         at = bisect.bisect_right(self._times, time) - 1
-        if at < 0 or time >= self._times[at] + self.valid_for:
+        if at < 0 or time >= self._times[at] + self.valid_for or self._values[at] is None:
             return False, None
         return True, self._values[at]
 
-    def forget(self, before: int) -> None:
-        """Values that ended before a time."""
+    def forget(self, before: int) -> int:
+        """Forget values that ended before a time, and all but the last few thousand; returns since when they count."""
+        if len(self._times) > _KEPT:
+            before = max(before, self._times[-_KEPT])
         at = bisect.bisect_right(self._times, before) - 1
         if at > 0:
             del self._times[:at], self._values[:at]
+        return before
 
 
 class Timetable:
@@ -122,9 +126,6 @@ class Timetable:
             elif day in days and start <= minute < end:
                 return True, value
         return True, self._otherwise
-
-    def forget(self, before: int) -> None:
-        """A clock forgets nothing."""
 
 
 class Window:

@@ -420,6 +420,11 @@ class Ledger:
         if what is not None:
             raise self._stop(LedgerError(f"{what}; nothing is released. Put things right, and open the ledger again"))
 
+    @property
+    def stopped(self) -> bool:
+        """Whether it is of no use until it is opened again."""
+        return self._stopped is not None
+
     def _stop(self, error: LedgerError) -> LedgerError:
         """The error, which any further use of this ledger meets too."""
         self._stopped = error
