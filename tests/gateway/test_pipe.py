@@ -84,9 +84,14 @@ def test_the_pipe_gives_what_the_library_gives(folder, design):
     assert b"people" not in done.stdout
     assert b"temp" not in done.stdout
     assert b"401 lines" in done.stderr
-    again = driver.run(folder, driver.options(folder), _text(given))
+    again = driver.run(folder, driver.options(folder, "room.db", "--json"), _text(given))
     assert sorted(again.stdout.splitlines()) == sorted(set(done.stdout.splitlines()))
-    assert b"again" in again.stderr
+    told = json.loads(again.stderr)
+    assert {name: count for name, count in told.items() if count} == {
+        "lines": 400,
+        "again": 399,
+        "refused": {"late": 1},
+    }
 
 
 def test_a_line_is_out_before_the_next_is_in(folder):

@@ -14,6 +14,7 @@ Nothing here knows of filters: a `Plant` steps the fleet, as it does for the gat
 from __future__ import annotations
 
 import datetime as dt
+import json
 import os
 import select
 import signal
@@ -51,7 +52,14 @@ FORGETFUL: Final = (
     "no --ledger: draws and outputs are not remembered. When this process starts again it draws again, and each draw "
     "leaks again. Use --ledger for anything that is released."
 )
-_NO_READING, _UNREADABLE, _DISGUISED, _AGAIN, _EMPTY = "no reading", "unreadable", "disguised", "again", "empty"
+_DISGUISED, _AGAIN, _EMPTY, _NO_READING, _UNREADABLE = "disguised", "again", "empty", "no reading", "unreadable"
+_COUNTED: Final = {
+    _DISGUISED: "disguised",
+    _AGAIN: "had their output before and got it again",
+    _EMPTY: "are missing readings, without an output",
+    _NO_READING: "without a reading",
+    _UNREADABLE: "not readable",
+}
 
 
 # Lines to lines -----------------------------------------------------------------------------------------
@@ -293,7 +301,7 @@ def run(path: Path, how: PipeOptions, quiet: bool = False) -> None:
         pipe = LinePipe(lines, plant, preparation, room, 1 if room else how.admit, _tell)
         stop = stack.enter_context(Stop())
         target = Target(sys.stdout.fileno())
-        with _summary(pipe, quiet):
+        with _summary(pipe, how.as_json, quiet):
             for group in groups(sys.stdin.fileno(), stop):
                 target.write(pipe.disguise(group))
 
@@ -383,12 +391,15 @@ def _tell(words: str) -> None:
 
 
 @contextmanager
-def _summary(pipe: LinePipe, quiet: bool) -> Iterator[None]:
+def _summary(pipe: LinePipe, as_json: bool, quiet: bool) -> Iterator[None]:
     """Say at the end what became of the lines, also where it is an error."""
     try:
         yield
     finally:
-        if not quiet:
+        if as_json:
+            counts = {name.replace(" ", "_"): pipe.counts[name] for name in _COUNTED}
+            sys.stderr.write(json.dumps({"lines": pipe.lines, **counts, "refused": pipe.refusals}) + "\n")
+        elif not quiet:
             for words in summary(pipe):
                 _tell(words)
 
@@ -396,9 +407,6 @@ def _summary(pipe: LinePipe, quiet: bool) -> Iterator[None]:
 def summary(pipe: LinePipe) -> list[str]:
     """What became of the lines, in words."""
     counts = pipe.counts
-    parts = [f"{counts[_DISGUISED]} disguised"]
-    words = {_AGAIN: "had their output before and got it again", _EMPTY: "are missing readings, without an output"}
-    words |= {_NO_READING: "without a reading", _UNREADABLE: "not readable"}
-    parts += [f"{counts[name]} {text}" for name, text in words.items() if counts[name]]
+    parts = [f"{counts[name]} {words}" for name, words in _COUNTED.items() if counts[name] or name == _DISGUISED]
     found = [f"{pipe.lines} line{'s' * (pipe.lines != 1)}: {', '.join(parts)}"]
     return found + ([refused_rows(dict(pipe.refusals))] if pipe.refusals else [])

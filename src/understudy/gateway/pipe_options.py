@@ -61,3 +61,4 @@ class PipeOptions:
     accept_misfit: Annotated[
         bool, _option(None, "Go on although the gate was not passed; the bounds do not hold then.", "--accept-misfit")
     ] = False
+    as_json: Annotated[bool, _option(None, "Say the counts at the end as JSON, on standard error.", "--json")] = False
