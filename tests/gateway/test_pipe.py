@@ -248,6 +248,7 @@ def test_the_key_is_made_once_beside_the_ledger(folder):
         ({"--precision": "m"}, "--precision"),
         ({"--epoch": "soon"}, "--epoch"),
         ({"--retain": "never"}, "--retain"),
+        ({"--ahead": "never"}, "--ahead"),
         ({"--per": "1d"}, "amount"),
     ],
 )
@@ -350,6 +351,16 @@ def test_a_line_that_comes_twice_in_a_group_is_answered_twice(tmp_path, design):
         assert len(left) == 2
         assert left[0] == left[1]
         assert dict(pipe.refusals) == {"duplicate": 1}
+
+
+def test_a_clock_that_is_ahead_does_not_silence_its_room(design):
+    """A time in the far future is told and not taken; the readings after it have their outputs."""
+    told: list[str] = []
+    pipe = _pipe(design, "influx", Names(("co2",), "people"), None, us.MasterKey.new(), room="x", tell=told.append)
+    times = driver.BEGIN, 4_100_000_040 * 10**9, driver.BEGIN + driver.MINUTE
+    left = pipe.disguise([f"air co2=101.5,people=1i {time}" for time in times])
+    assert left.count(b"\n") == 2
+    assert [words.startswith("line 2:") for words in told] == [True]
 
 
 def test_one_room_without_a_tag(design):

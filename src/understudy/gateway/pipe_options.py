@@ -55,6 +55,7 @@ class PipeOptions:
     per: Annotated[str | None, _option("TIME", "The time that --amount is for, such as 1d.")] = None
     when_spent: Annotated[str, _option("WHAT", "Then: stop, or hold the last draw.")] = "stop"
     retain: Annotated[str, _option("TIME", "How long outputs are kept for lines that come again.")] = "1d"
+    ahead: Annotated[str, _option("TIME", "Times further ahead of the clock are not taken, such as 1d.")] = "1d"
     decimals: Annotated[
         int | None, _option("COUNT", "Write so many decimals (default: as the design has it).", min=0)
     ] = None
