@@ -35,6 +35,7 @@ from understudy._types import Array, Value
 from understudy.errors import ConfigurationError, UnderstudyError
 from understudy.gateway.config import Broker, Seconds, Section, read_file
 from understudy.models.family import Family, same_state
+from understudy.models.gauss_markov import GaussMarkov
 from understudy.models.model import Model
 
 _SECOND = 1_000_000_000
@@ -263,13 +264,16 @@ class Simulation:
             return readings - out.unconfirmed
 
 
+def paper_room(people: float) -> GaussMarkov:
+    """CO2 in the paper's room (Section V), which a simulation without a design has."""
+    return GaussMarkov(A=0.95, C=1.0, Q=0.1, R=0.1, b=10.0 * people, mean0=100.0, cov0=1.0)
+
+
 def _family(told: RoomsFile) -> Family:
     from understudy.randomizer.design import load_design
 
     if told.design is None:
-        from understudy.paper.setting import VALUES, room
-
-        return Family(room, VALUES)
+        return Family(paper_room, [0, 1])
     design = load_design(told.design)
     family: Family | None = getattr(design, "family", None)
     if family is None:
