@@ -361,7 +361,7 @@ def _password(broker: Broker) -> str | None:
 # The command --------------------------------------------------------------------------------------------
 
 
-def run(path: Path, speed: float, readings: int | None, seed: int | None) -> None:
+def run(path: Path, speed: float, readings: int | None, seed: int | None, as_json: bool = False) -> None:
     """Publish what the file describes, until the last reading or Ctrl-C, with a line of progress every ten seconds."""
     import signal
 
@@ -389,4 +389,8 @@ def run(path: Path, speed: float, readings: int | None, seed: int | None) -> Non
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     done = simulation.run(stop)
-    print(f"{done:,} readings published", file=sys.stderr)
+    if as_json:
+        facts = {"server": told.broker.server, "rooms": many, "first": _text(pace.first), "readings": done}
+        print(json.dumps(facts, indent=2))
+    else:
+        print(f"{done:,} readings published", file=sys.stderr)
