@@ -239,6 +239,7 @@ _command(
 _command(
     pipe,
     "understudy pipe design.json --format influx --reading co2 --private occupancy --room room --ledger room.db",
+    panel=_LIVE,
 )
 _command(
     audit,

@@ -33,6 +33,7 @@ import numpy as np
 from understudy._types import Value
 from understudy.apply.binding import family_of
 from understudy.errors import (
+    ConfigurationError,
     LedgerBusyError,
     LedgerDamagedError,
     LedgerError,
@@ -127,6 +128,15 @@ def entries_of(located: Located) -> list[Entry]:
                 raise located.error(("rooms", name), "it stands there twice")
         found.append(entry)
     return found
+
+
+def master_key(located: Located) -> MasterKey:
+    """The master key that a configuration names."""
+    named = located.config.key
+    try:
+        return MasterKey.read(named if ":" in named else located.file(named))
+    except ConfigurationError as error:
+        raise located.error(("key",), str(error)) from None
 
 
 def _shared(entry: Entry) -> tuple[Any, ...]:
@@ -252,7 +262,7 @@ class Gateway:
         self.metrics = Metrics()
         self.manager = ServiceManager()
         self.entries = entries_of(located)
-        key = MasterKey.read(config.key if ":" in config.key else located.file(config.key))
+        key = master_key(located)
         guard = None if config.rollback_guard is None else located.file(config.rollback_guard)
         self.ledger = Ledger(located.file(config.ledger), rollback_guard=guard)
         try:
@@ -834,13 +844,13 @@ class Gateway:
         gauges["unconfirmed"] = len(self._unconfirmed)
         gauges["rooms"] = len(self._rooms)
         gauges["drift"] = sum(len(drift.tripped) for drift in self._drift.values())
-        budget = self.metrics.budget
-        budget.clear()
+        budget: Counter[str] = Counter()
         for room in self._rooms.values():
             total = room.entry.terms.total
             if total is not None:
                 spent = self.plant.fleets[room.entry.fleet].spent(room.name)
                 budget[budget_bucket(1.0 - spent / total if total else 0.0)] += 1
+        self.metrics.budget = budget  # at once: another thread reads it
 
     def _wait(self, woken: socket.socket) -> None:
         """Until a socket has something, or something is due."""
