@@ -374,6 +374,9 @@ def simulate(
     as_json: o.AsJson = False,
 ) -> None:
     """Publish rooms with people coming and going to an MQTT broker: something to try a gateway on."""
+    from understudy.gateway.commands import need_extra
+
+    need_extra()
     from understudy.gateway.simulate import run
 
     run(path, speed, readings, seed, as_json)
