@@ -93,12 +93,14 @@ class RoomsFile(Section):
 def read_rooms(path: str | Path) -> RoomsFile:
     """The rooms that a file describes; paths in it are relative to it."""
     found, file, lines = read_file(path, RoomsFile)
-    named = [("design", found.design), *((name, getattr(found.broker, name)) for name in ("password_file", "ca"))]
-    for name, path in named:
-        if path is not None and not (file.parent / path).is_file():
-            place = (name,) if name == "design" else ("broker", name)
+    named: dict[tuple[str, ...], Path | None] = {("design",): found.design}
+    named |= {("broker", name): getattr(found.broker, name) for name in ("password_file", "ca", "cert", "key")}
+    there = {place: file.parent / name for place, name in named.items() if name is not None}
+    for place, name in there.items():
+        if not name.is_file():
             raise ConfigurationError(f"{file.name}:{lines[place]}: {'.'.join(place)}: there is no such file")
-    return found if found.design is None else found.model_copy(update={"design": file.parent / found.design})
+    broker = found.broker.model_copy(update={place[-1]: name for place, name in there.items() if len(place) > 1})
+    return found.model_copy(update={"broker": broker, "design": there.get(("design",))})
 
 
 # Rooms --------------------------------------------------------------------------------------------------
