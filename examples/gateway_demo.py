@@ -278,7 +278,7 @@ def main() -> None:
         else:
             shown = time.monotonic()
             while going():
-                if time.monotonic() - shown > 5.0:
+                if time.monotonic() - shown > 5.0 and audience.guesses["disguised"]:
                     shown = time.monotonic()
                     console.print(said(audience, left()))
                 time.sleep(0.1)
