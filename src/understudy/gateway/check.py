@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 from understudy._types import Plain
 from understudy.gateway.config import Located, read_config
+from understudy.gateway.entries import Entry, entries_of, master_key
 from understudy.gateway.link import Link, Subscription
-from understudy.gateway.service import Entry, entries_of, master_key
 from understudy.randomizer.causal import CausalDesign
 from understudy.stream import inspection
 from understudy.stream.randomness import MasterKey
