@@ -147,10 +147,11 @@ class LinePipe:
 
     def _arrivals(self, rows: Sequence[Row]) -> list[Arrival]:
         fleet, theta, single = self._fleet, self._preparation.theta, self._room
-        values: Sequence[Any] = [row.values for row in rows]
+        scalar = len(rows[0].values) == 1  # numbers are quicker than tuples of one
+        values: Sequence[Any] = [row.values[0] if scalar else row.values for row in rows]
         if self._preparation.changes:
             times = np.array([row.time for row in rows], dtype=np.int64)
-            values = self._preparation.readings(np.array(values, dtype=float), times).tolist()
+            values = self._preparation.readings(np.array(values, dtype=float).reshape(len(rows), -1), times).tolist()
         return [
             Arrival(fleet, single or row.room or "", row.time, value, theta(row.private), row.frame)
             for row, value in zip(rows, values, strict=True)
