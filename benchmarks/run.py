@@ -37,6 +37,7 @@ SECTIONS = (
     "pipe",
     "fleet",
     "files",
+    "gateway",
 )
 FIGURE = "benchmarks-dense.svg"
 

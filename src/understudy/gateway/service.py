@@ -17,6 +17,7 @@ When more waits than a few groups, the sensors' socket is not read: nothing is d
 from __future__ import annotations
 
 import datetime as dt
+import gc
 import heapq
 import select
 import signal
@@ -774,6 +775,8 @@ class Gateway:
             self.log("info", "started", rooms=len(self._rooms), unsent=len(self._messages))
             self.manager.tell("READY=1", "STATUS=connecting")
             started, deadline = False, float("inf")
+            gc.freeze()  # what was loaded stays, and is not looked through again
+            gc.set_threshold(50_000, 20, 20)
             while True:
                 now = time.monotonic()
                 self._turned = now
