@@ -220,7 +220,10 @@ def groups(source: int, stop: Stop) -> Iterator[list[str | None]]:
         waiting.poll()
         if stop.asked:
             return  # the beginning of a line is none
-        chunk = os.read(source, _READ)
+        try:
+            chunk = os.read(source, _READ)
+        except BlockingIOError:  # whoever writes has made it so, and has written nothing
+            continue
         if not chunk:
             break
         head, newline, tail = chunk.rpartition(b"\n")
@@ -295,6 +298,8 @@ class _Opened(NamedTuple):
 def run(path: Path, how: PipeOptions, quiet: bool = False) -> None:
     """Disguise standard input until it ends, or until SIGTERM."""
     check_paths({"DESIGN": path}, {}, ("--ledger", how.ledger))
+    if sys.stdin is None or sys.stdout is None:  # the ledger would be opened in its place
+        raise ConfigurationError("standard input or standard output is closed; the pipe needs both")
     design = load_design(path)
     names = _names(design, how)
     lines = FORMATS[how.line_format](names)
