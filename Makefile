@@ -59,6 +59,7 @@ system:
 	  || missing="$$missing python3-dev"; \
 	$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || missing="$$missing python3-venv"; \
 	PATH="$$PATH:/usr/sbin" command -v mosquitto >/dev/null || missing="$$missing mosquitto"; \
+	command -v influxd >/dev/null || missing="$$missing influxdb"; \
 	command -v openssl >/dev/null || missing="$$missing openssl"; \
 	command -v systemd-analyze >/dev/null || missing="$$missing systemd"; \
 	command -v chromium >/dev/null || command -v chromium-browser >/dev/null || missing="$$missing chromium"; \
@@ -120,7 +121,7 @@ test-gateway: system
 
 soak: system
 	@$(MAKE) --no-print-directory $(VENV)/.developer
-	$(ONCE) UNDERSTUDY_SOAK=1 $(BIN)/pytest -s --assert=plain -m gateway tests/gateway/test_kills.py
+	$(ONCE) UNDERSTUDY_SOAK=1 $(BIN)/pytest -s --assert=plain -m gateway tests/gateway/test_kills.py tests/gateway/test_pipe_kills.py
 
 # Tests that are too slow for every change; each says its seconds and its reason where it is marked.
 test-long: system

@@ -37,6 +37,7 @@ SECTIONS = (
     "pipe",
     "fleet",
     "files",
+    "gateway",
     "waits",
 )
 FIGURE = "benchmarks-dense.svg"

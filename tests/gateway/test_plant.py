@@ -116,7 +116,7 @@ def test_what_was_not_marked_is_unsent_after_a_restart(tmp_path):
     assert not plant.pending
     ledger.close()
     ledger, plant = opened(tmp_path)
-    assert plant.unsent() == [(r.id, "office", r.sequence, r.content) for r in records[1:]]
+    assert plant.unsent() == [(r.id, "office", r.arrival.key, r.sequence, r.content) for r in records[1:]]
     ledger.close()
 
 

@@ -18,6 +18,7 @@ from mqtt_broker import Authority, Broker, free_port, two_brokers, wait_until
 from mqtt_traffic import Connection, Listener
 
 import understudy as us
+from understudy.apply.binding import forms_of
 
 BROKERS = "starts real brokers and the installed command"
 NOISE = np.random.default_rng(11).normal(size=2000)
@@ -155,6 +156,7 @@ def test_a_reading_that_comes_again_gets_its_recorded_output(site):
             say(sensor, 1)
             say(sensor, 2)
             (first, second) = heard(listener, 2)
+            wait_until(lambda: counts(site)['understudy_steps_total{step="acknowledged"}'] == 4, 10.0, "marked")
             say(sensor, 1, co2=55.5, retain=True)
             say(sensor, 2)
             assert [each.said for each in heard(listener, 4)[2:]] == [first.said, second.said]
@@ -251,7 +253,7 @@ def test_users_and_passwords(tmp_path):
         Broker(tmp_path / "out", *options, anonymous=False) as outer,
     ):
         site = g.Site(tmp_path / "site", inner, outer)
-        refused(site, "gateway.yaml:", "in.user:")
+        refused(site, "gateway.yaml:", ".user:")
         word = site.folder / "in.password"
         word.write_text("hunter2\n")
         word.chmod(0o600)
@@ -472,6 +474,8 @@ def test_a_broker_that_is_away_is_waited_for(site):
         with Connection(site.inner.port, "sensor") as sensor:
             say(sensor, 1)
             heard(listener, 1)
+            site.outer.save()  # the session of the listener
+            time.sleep(1.0)
             site.outer.kill()
             wait_until(lambda: site.get("readyz") == (503, "out is not connected\n"), 10.0, "not ready")
             for k in range(2, 600):
@@ -540,3 +544,132 @@ def test_a_room_whose_scores_tell_its_private_value_is_stopped(site, policy):
                 heard(listener, before + 1)
                 assert gateway.stop() == 0
     assert [line["room"] for line in lines(gateway) if line["event"] == "drift"] == ["lab"]
+
+
+@pytest.mark.gateway(seconds=10, reason=BROKERS)
+def test_outputs_leave_on_a_fixed_cadence(site):
+    """Three seconds after their slot, whenever the reading came and whatever was killed meanwhile."""
+    replace(site, "period: 60s", "period: 1s\n    release: 3s")
+    replace(site, "lateness: 2.0s", "lateness: 1s")
+    replace(site, "valid_for: 60s", "valid_for: 1s")
+    with g.GatewayProcess(site) as gateway, Listener(site.outer.port, "disguised/#") as listener:
+        gateway.start()
+        with Connection(site.inner.port, "sensor") as sensor:
+            shift = time.time() - time.monotonic()
+            begin = int(time.time()) + 1
+            for k in range(6):
+                time.sleep(max(0.0, begin + k + (0.1, 0.7)[k % 2] - time.time()))
+                say(sensor, k, at=dt.datetime.fromtimestamp(begin + k, dt.UTC))
+                if k == 3:
+                    time.sleep(0.3)
+                    gateway.kill()
+                    gateway.start(wait=False)
+            published = heard(listener, 6)
+        assert gateway.stop() == 0
+    after = [
+        each.at + shift - dt.datetime.fromisoformat(json.loads(each.payload)["time"]).timestamp() for each in published
+    ]
+    assert all(late >= 2.99 for late in after), after  # never before
+
+
+@pytest.mark.gateway(seconds=8, reason=BROKERS)
+def test_a_broker_that_does_not_take_outputs_is_told_from_one_that_does(tmp_path):
+    """What the listeners' broker refuses stays unsent and unacknowledged; it leaves when the rules let it."""
+    rules = tmp_path / "rules"
+    rules.write_text("topic read disguised/#\n")
+    rules.chmod(0o600)
+    with Broker(tmp_path / "in") as inner, Broker(tmp_path / "out", f"acl_file {rules}") as outer:
+        site = g.Site(tmp_path / "site", inner, outer)
+        with g.GatewayProcess(site) as gateway, Listener(outer.port, "disguised/#") as listener:
+            gateway.start()
+            with Connection(inner.port, "sensor") as sensor:
+                say(sensor, 1)
+                wait_until(lambda: counts(site).get('understudy_steps_total{step="refused"}'), 10.0, "refused")
+                assert counts(site)['understudy_steps_total{step="acknowledged"}'] == 1  # the private value
+                rules.write_text("topic readwrite disguised/#\n")
+                outer._signal(signal.SIGHUP)
+                heard(listener, 1, seconds=15.0)
+            assert gateway.stop() == 0
+        assert "refused" in {line["event"] for line in lines(gateway)}
+
+
+@pytest.mark.gateway(seconds=8, reason=BROKERS)
+def test_channels_rooms_and_forms_side_by_side(site):
+    """Two channels from one message of JSON, two from a pack and JSON, private values by the clock: as the library."""
+
+    def climate(people):
+        return us.GaussMarkov(
+            A=[[0.9, 0.0], [0.1, 0.8]], C=np.eye(2), Q=0.1 * np.eye(2), R=0.1 * np.eye(2), b=[10.0 * people, people],
+            mean0=[100.0, 20.0], cov0=np.eye(2),
+        )  # fmt: skip
+
+    design = us.design(us.Family(climate, values=[0, 1]), leakage=0.3, horizon=50, distortion="mae")
+    design.save(site.folder / "climate.json")
+    text = site.config.read_text(encoding="utf-8")
+    site.config.write_text(
+        text[: text.index("rooms:")]
+        + """\
+rooms:
+  lab:
+    design: climate.json
+    period: 1min
+    sensors:
+      - {topic: raw/lab, value: air.co2, time: at, name: co2}
+      - {topic: raw/lab, value: air.t, time: at, name: t}
+    theta: {topic: door/lab, values: {open: 0, shut: 1}, valid_for: 1d}
+  halls:
+    design: climate.json
+    period: 1min
+    names: [north, south]
+    sensors:
+      - {topic: pack/+, value: "n:co2", payload: senml, name: co2}
+      - {topic: temperature/+, value: t, time: at, name: t}
+    theta: {topic: people/+, value: n, time: at, valid_for: 1min}
+  attic:
+    design: climate.json
+    period: 1min
+    sensors:
+      - {topic: raw/attic, value: air.co2, time: at, name: co2}
+      - {topic: raw/attic, value: air.t, time: at, name: t}
+    theta: {schedule: {zone: UTC, otherwise: 0, week: [{days: mon-sun, from: "12:10", to: "12:20", value: 1}]}}
+""",
+        encoding="utf-8",
+    )
+    rng, times = np.random.default_rng(4), [g.BEGIN + k * g.PERIOD for k in range(40)]
+    Y = {room: 100.0 + rng.normal(size=(40, 2)) for room in ("lab", "north", "attic")}
+    thetas = {
+        "lab": [1] * 40,
+        "north": [k % 2 for k in range(40)],
+        "attic": [int(10 <= k < 20) for k in range(40)],
+    }
+    with g.GatewayProcess(site) as gateway, Listener(site.outer.port, "disguised/#") as listener:
+        gateway.start()
+        with Connection(site.inner.port, "sensor") as sensor:
+            sensor.publish("door/lab", "shut")  # without a time: it holds from now on, for readings of now
+            for k, time_of in enumerate(times):
+                at = time_of.isoformat()
+                for room in ("lab", "attic"):
+                    air = {"co2": Y[room][k][0], "t": Y[room][k][1]}
+                    sensor.publish(f"raw/{room}", json.dumps({"at": at, "air": air}))
+                sensor.publish("people/north", json.dumps({"at": at, "n": thetas["north"][k]}))
+                pack = [{"bn": "n:", "bt": time_of.timestamp(), "n": "co2", "v": Y["north"][k][0]}, {"n": "x", "v": 1}]
+                sensor.publish("temperature/north", json.dumps({"at": at, "t": Y["north"][k][1]}))
+                sensor.publish("pack/north", json.dumps(pack))
+            heard_of = {room: payloads(listener, room, 40) for room in ("north", "attic")}
+        untold = 'understudy_readings_total{rule="untold"}'
+        wait_until(lambda: counts(site).get(untold) == 40, 10.0, "readings from before their private value")
+        assert gateway.stop() == 0
+    assert not listener.by_topic["disguised/lab/co2"]
+    keys = np.array([g.key_of(at) for at in times]).view("datetime64[ns]")
+    with us.Ledger(site.folder / "library", rollback_guard=False) as ledger:
+        key = us.MasterKey.read(site.folder / "master.key")
+        fleet = us.Fleet(design, ledger, "climate", key=key, rooms=["north", "attic"], period=60)
+        for room, told in heard_of.items():
+            out = fleet.apply([room] * 40, keys, Y[room], thetas[room])
+            texts = [form.texts(column) for form, column in zip(forms_of(design), out.T, strict=True)]
+            assert [[each["co2"], each["t"]] for each in told] == [list(row) for row in zip(*texts, strict=True)]
+
+
+def payloads(listener, room, count):
+    """The payloads of so many outputs of a room."""
+    return [json.loads(each.payload, parse_float=str) for each in heard(listener, count, room, seconds=20.0)]

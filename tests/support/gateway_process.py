@@ -76,11 +76,13 @@ class Site:
     sensor: str = "value: co2, time: time"  # where the reading stands in a message
     theta: str = "value: occupancy, time: time, valid_for: 60s"
     admit: int = 1000
+    policy: str = "pass"  # about drift
+    leakage: float = 0.3
     health: int = field(default_factory=free_port)
 
     def __post_init__(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
-        self.design = us.design(us.Family(room, values=[0, 1]), leakage=0.3, horizon=50, distortion="mae")
+        self.design = us.design(us.Family(room, values=[0, 1]), leakage=self.leakage, horizon=50, distortion="mae")
         self.design.save(self.folder / "room.json")
         us.MasterKey.new().save(self.folder / "master.key")
         self.ledger = self.folder / "gateway.ledger"
@@ -110,7 +112,7 @@ rooms:
     epoch: {EPOCH.total_seconds():g}s
     lateness: {self.lateness}s
     admit: {self.admit}
-    on_drift: pass
+    on_drift: {self.policy}
     budget: {self.budget}
     sensors: [{{topic: raw/+/co2, name: co2, {self.sensor}}}]
     theta: {{topic: private/+/occupancy, {self.theta}}}

@@ -87,6 +87,19 @@ class EarlyMarker(service.Gateway):
         self.source.write()
 
 
+class AtOnce(service.Gateway):
+    """Publishes a room's last output again, at once, when its private value changes."""
+
+    def _tell(self, room: Any, at: int, said: Any, *rest: Any) -> bool:
+        values = self.__dict__.setdefault("values", {})
+        if values.setdefault(room.name, said) != said:
+            values[room.name] = said
+            fleet = room.entry.fleet
+            last = self.plant.find(fleet, room.name, self.plant.last_key(fleet, room.name))
+            self._enqueue(last, [])
+        return super()._tell(room, at, said, *rest)
+
+
 class ClockSetBack(service.Gateway):
     """Runs on a machine whose clock is set back by three seconds, five seconds after the start."""
 
@@ -101,6 +114,7 @@ TWINS: dict[str, type[service.Gateway]] = {
     "early publisher": EarlyPublisher,
     "early acknowledger": EarlyAcknowledger,
     "early marker": EarlyMarker,
+    "at once": AtOnce,
     "clock set back": ClockSetBack,
 }
 

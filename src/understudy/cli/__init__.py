@@ -239,6 +239,7 @@ _command(
 _command(
     pipe,
     "understudy pipe design.json --format influx --reading co2 --private occupancy --room room --ledger room.db",
+    panel=_LIVE,
 )
 _command(
     audit,
@@ -397,11 +398,15 @@ def simulate(
     speed: Annotated[float, option("FACTOR", "So many times as fast as the clock, from the past on.", "--speed")] = 1.0,
     readings: Annotated[int | None, option("N", "End after so many readings of each room.", "--readings")] = None,
     seed: Annotated[int | None, option("N", "The same people and readings every time.", "--seed")] = None,
+    as_json: o.AsJson = False,
 ) -> None:
     """Publish rooms with people coming and going to an MQTT broker: something to try a gateway on."""
+    from understudy.gateway.commands import need_extra
+
+    need_extra()
     from understudy.gateway.simulate import run
 
-    run(path, speed, readings, seed)
+    run(path, speed, readings, seed, as_json)
 
 
 @app.command(rich_help_panel=_PAPER, epilog=examples("understudy demo", "understudy demo --theta 1 --pseudo 0.6"))

@@ -285,6 +285,7 @@ class Rooms(Section):
     sensors: list[Sensor] = Field(min_length=1, description="one for each channel of the design, in its order")
     theta: Theta
     lateness: Seconds = Field(5.0, description="how long a reading waits for older ones, and for its private value")
+    release: Seconds | None = Field(None, description="outputs leave so long after the time of their slot, not before")
     ahead: Seconds = Field(10.0, description="how far a time may be ahead of the clock")
     on_drift: Literal["stop", "hold", "pass"] = "stop"
     budget: Budget = Budget()
@@ -304,6 +305,10 @@ class Rooms(Section):
             raise ValueError("names or admit is missing: which rooms under the +, or how many at most")
         if not self.many and (self.names is not None or self.admit is not None):
             raise ValueError("names and admit are for topics with a + in them")
+        if self.release is not None and self.release <= self.lateness:
+            raise ValueError(
+                "release must be longer than the lateness: a reading may wait so long before it is recorded"
+            )
         if self.fill:
             raise ValueError(
                 "fill is for single streams (Design.stream); rooms of a gateway stand in fleets, which have none: "

@@ -248,6 +248,8 @@ def find(document: Any, path: Path) -> Any:
     >>> find({"sensors": [{"co2": 431.5}]}, ("sensors", 0, "co2")), find({}, ("co2",))
     (431.5, MISSING)
     """
+    if len(path) == 1 and type(document) is dict:  # most often
+        return document.get(path[0], MISSING)
     for step in path:
         if isinstance(step, str):
             if not isinstance(document, dict) or step not in document:

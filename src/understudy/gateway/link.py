@@ -19,6 +19,7 @@ import ssl
 import stat
 import time
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import paho.mqtt.client as mqtt
@@ -71,25 +72,30 @@ class _Packed(Properties):
     """User properties that are bytes already: to build them anew for each message takes longer than all else."""
 
     def __init__(self, pairs: Sequence[tuple[str, str]]) -> None:
-        parts = []
-        for pair in pairs:
-            texts = [text.encode() for text in pair]
-            parts.append(b"\x26" + b"".join(len(text).to_bytes(2, "big") + text for text in texts))
-        body, length = b"".join(parts), bytearray()
+        *constant, last = pairs
+        body = _pairs_of_all(tuple(constant)) + _pair(*last)
         size = len(body)
-        while True:
-            size, digit = divmod(size, 128)
-            length.append(digit | (128 if size else 0))
-            if not size:
-                break
-        self.__dict__["packed"] = bytes(length) + body
+        length = bytes((size,)) if size < 128 else bytes((size & 127 | 128, size >> 7))  # below 2 ** 14
+        self.__dict__["packed"] = length + body
 
     def pack(self) -> bytes:
         """As it stands in a packet."""
-        return bytes(self.__dict__["packed"])
+        packed: bytes = self.__dict__["packed"]
+        return packed
 
     def __str__(self) -> str:
         return "[user properties]"
+
+
+def _pair(name: str, value: str) -> bytes:
+    texts = name.encode(), value.encode()
+    return b"\x26%b%b%b%b" % (len(texts[0]).to_bytes(2, "big"), texts[0], len(texts[1]).to_bytes(2, "big"), texts[1])
+
+
+@lru_cache(256)
+def _pairs_of_all(pairs: tuple[tuple[str, str], ...]) -> bytes:
+    """Properties that all messages of a design share."""
+    return b"".join(_pair(*pair) for pair in pairs)
 
 
 class Link:

@@ -14,11 +14,13 @@ Nothing here knows of filters: a `Plant` steps the fleet, as it does for the gat
 from __future__ import annotations
 
 import datetime as dt
+import json
 import os
 import select
 import signal
 import stat
 import sys
+import time as clock
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -47,11 +49,19 @@ GROUP: Final = 1000
 """Lines of a group, at most."""
 _READ = 1 << 16  # bytes
 _LONGEST = 1 << 20  # bytes of a line
+_DAY = 86_400 * UNITS["s"]
 FORGETFUL: Final = (
     "no --ledger: draws and outputs are not remembered. When this process starts again it draws again, and each draw "
     "leaks again. Use --ledger for anything that is released."
 )
-_NO_READING, _UNREADABLE, _DISGUISED, _AGAIN, _EMPTY = "no reading", "unreadable", "disguised", "again", "empty"
+_DISGUISED, _AGAIN, _EMPTY, _NO_READING, _UNREADABLE = "disguised", "again", "empty", "no reading", "unreadable"
+_COUNTED: Final = {
+    _DISGUISED: "disguised",
+    _AGAIN: "had their output before and got it again",
+    _EMPTY: "are missing readings, without an output",
+    _NO_READING: "without a reading",
+    _UNREADABLE: "not readable",
+}
 
 
 # Lines to lines -----------------------------------------------------------------------------------------
@@ -60,7 +70,8 @@ _NO_READING, _UNREADABLE, _DISGUISED, _AGAIN, _EMPTY = "no reading", "unreadable
 class LinePipe:
     """Lines of one format through one fleet of a plant.
 
-    `tell` gets what is wrong with a line: its number and the rule.
+    `tell` gets what is wrong with a line: its number and the rule. A time more than `ahead` nanoseconds ahead of the
+    clock is wrong: all readings of its room would be late until then.
     """
 
     def __init__(
@@ -71,10 +82,11 @@ class LinePipe:
         room: str | None = None,
         admit: int = 0,
         tell: Callable[[str], None] = lambda _: None,
+        ahead: int = _DAY,
     ) -> None:
         (self._fleet,) = plant.fleets
         self._lines, self._plant, self._preparation = lines, plant, preparation
-        self._room, self._admit, self._tell = room, admit, tell
+        self._room, self._admit, self._tell, self._ahead = room, admit, tell, ahead
         self._rooms = set(plant.fleets[self._fleet].rooms)
         self.counts: Counter[str] = Counter()
         """What became of lines and readings."""
@@ -89,13 +101,16 @@ class LinePipe:
     def disguise(self, group: Sequence[str | None]) -> bytes:
         """What leaves for some lines; it is recorded when this returns. None is a line that is no UTF-8."""
         rows: list[Row] = []
-        read, number = self._lines.read, self.lines
+        read, number, latest = self._lines.read, self.lines, clock.time_ns() + self._ahead
         for line in group:
             number += 1
             try:
                 if line is None:
                     raise ReadingError("it is no UTF-8, or longer than a megabyte")
                 found = read(line)
+                for row in found:
+                    if row.time > latest:
+                        raise ReadingError("the time is too far ahead of the clock")
             except ReadingError as error:
                 self.counts[_UNREADABLE] += 1
                 self._tell(f"line {number}: {error}")
@@ -132,10 +147,11 @@ class LinePipe:
 
     def _arrivals(self, rows: Sequence[Row]) -> list[Arrival]:
         fleet, theta, single = self._fleet, self._preparation.theta, self._room
-        values: Sequence[Any] = [row.values for row in rows]
+        scalar = len(rows[0].values) == 1  # numbers are quicker than tuples of one
+        values: Sequence[Any] = [row.values[0] if scalar else row.values for row in rows]
         if self._preparation.changes:
             times = np.array([row.time for row in rows], dtype=np.int64)
-            values = self._preparation.readings(np.array(values, dtype=float), times).tolist()
+            values = self._preparation.readings(np.array(values, dtype=float).reshape(len(rows), -1), times).tolist()
         return [
             Arrival(fleet, single or row.room or "", row.time, value, theta(row.private), row.frame)
             for row, value in zip(rows, values, strict=True)
@@ -204,7 +220,10 @@ def groups(source: int, stop: Stop) -> Iterator[list[str | None]]:
         waiting.poll()
         if stop.asked:
             return  # the beginning of a line is none
-        chunk = os.read(source, _READ)
+        try:
+            chunk = os.read(source, _READ)
+        except BlockingIOError:  # whoever writes has made it so, and has written nothing
+            continue
         if not chunk:
             break
         head, newline, tail = chunk.rpartition(b"\n")
@@ -279,6 +298,8 @@ class _Opened(NamedTuple):
 def run(path: Path, how: PipeOptions, quiet: bool = False) -> None:
     """Disguise standard input until it ends, or until SIGTERM."""
     check_paths({"DESIGN": path}, {}, ("--ledger", how.ledger))
+    if sys.stdin is None or sys.stdout is None:  # the ledger would be opened in its place
+        raise ConfigurationError("standard input or standard output is closed; the pipe needs both")
     design = load_design(path)
     names = _names(design, how)
     lines = FORMATS[how.line_format](names)
@@ -290,10 +311,11 @@ def run(path: Path, how: PipeOptions, quiet: bool = False) -> None:
         keep = _span("--retain", how.retain)
         plant = Plant(opened.ledger, opened.key, [terms], render, retain=keep, confirm=False, sort=False)
         room = None if names.room is not None else how.name
-        pipe = LinePipe(lines, plant, preparation, room, 1 if room else how.admit, _tell)
+        ahead = _span("--ahead", how.ahead) // dt.timedelta(microseconds=1) * 1000
+        pipe = LinePipe(lines, plant, preparation, room, 1 if room else how.admit, _tell, ahead)
         stop = stack.enter_context(Stop())
         target = Target(sys.stdout.fileno())
-        with _summary(pipe, quiet):
+        with _summary(pipe, how.as_json, quiet):
             for group in groups(sys.stdin.fileno(), stop):
                 target.write(pipe.disguise(group))
 
@@ -383,12 +405,15 @@ def _tell(words: str) -> None:
 
 
 @contextmanager
-def _summary(pipe: LinePipe, quiet: bool) -> Iterator[None]:
+def _summary(pipe: LinePipe, as_json: bool, quiet: bool) -> Iterator[None]:
     """Say at the end what became of the lines, also where it is an error."""
     try:
         yield
     finally:
-        if not quiet:
+        if as_json:
+            counts = {name.replace(" ", "_"): pipe.counts[name] for name in _COUNTED}
+            sys.stderr.write(json.dumps({"lines": pipe.lines, **counts, "refused": pipe.refusals}) + "\n")
+        elif not quiet:
             for words in summary(pipe):
                 _tell(words)
 
@@ -396,9 +421,6 @@ def _summary(pipe: LinePipe, quiet: bool) -> Iterator[None]:
 def summary(pipe: LinePipe) -> list[str]:
     """What became of the lines, in words."""
     counts = pipe.counts
-    parts = [f"{counts[_DISGUISED]} disguised"]
-    words = {_AGAIN: "had their output before and got it again", _EMPTY: "are missing readings, without an output"}
-    words |= {_NO_READING: "without a reading", _UNREADABLE: "not readable"}
-    parts += [f"{counts[name]} {text}" for name, text in words.items() if counts[name]]
+    parts = [f"{counts[name]} {words}" for name, words in _COUNTED.items() if counts[name] or name == _DISGUISED]
     found = [f"{pipe.lines} line{'s' * (pipe.lines != 1)}: {', '.join(parts)}"]
     return found + ([refused_rows(dict(pipe.refusals))] if pipe.refusals else [])

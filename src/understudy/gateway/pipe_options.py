@@ -55,9 +55,11 @@ class PipeOptions:
     per: Annotated[str | None, _option("TIME", "The time that --amount is for, such as 1d.")] = None
     when_spent: Annotated[str, _option("WHAT", "Then: stop, or hold the last draw.")] = "stop"
     retain: Annotated[str, _option("TIME", "How long outputs are kept for lines that come again.")] = "1d"
+    ahead: Annotated[str, _option("TIME", "Times further ahead of the clock are not taken, such as 1d.")] = "1d"
     decimals: Annotated[
         int | None, _option("COUNT", "Write so many decimals (default: as the design has it).", min=0)
     ] = None
     accept_misfit: Annotated[
         bool, _option(None, "Go on although the gate was not passed; the bounds do not hold then.", "--accept-misfit")
     ] = False
+    as_json: Annotated[bool, _option(None, "Say the counts at the end as JSON, on standard error.", "--json")] = False

@@ -112,10 +112,11 @@ class Record(NamedTuple):
 
 
 class Message(NamedTuple):
-    """What is recorded for an output: the number of its row, its fleet, its sequence number, and the bytes."""
+    """What is recorded for an output: the number of its row, its fleet, key and sequence number, and the bytes."""
 
     id: int
     fleet: str
+    key: int
     sequence: int
     content: bytes
 
@@ -309,13 +310,13 @@ class Plant:
         """What was recorded and not marked, in its order."""
         query = 'SELECT id, fleet, room, key, sequence, at, content, "check" FROM outbox WHERE sent = 0 ORDER BY id'
         names = {number: name for name, number in self._numbers.items()}
-        return [Message(i, names.get(row[0], ""), row[3], self._checked(*row)) for i, *row in self._rows(query)]
+        return [Message(i, names.get(row[0], ""), row[2], row[3], self._checked(*row)) for i, *row in self._rows(query)]
 
     def find(self, fleet: str, room: str, key: int) -> Message | None:
         """What is on disk for a reading."""
         number = int(self.fleets[fleet].numbers([room])[0])
         found = self._recorded(Arrival(fleet, room, key, 0.0), self._numbers[fleet], number, None)
-        return None if found.content is None else Message(found.id, fleet, found.sequence, found.content)
+        return None if found.content is None else Message(found.id, fleet, key, found.sequence, found.content)
 
     def last_key(self, fleet: str, room: str) -> int | None:
         """The key of the last output of a room that is recorded."""

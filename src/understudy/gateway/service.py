@@ -17,47 +17,39 @@ When more waits than a few groups, the sensors' socket is not read: nothing is d
 from __future__ import annotations
 
 import datetime as dt
+import gc
+import heapq
 import select
 import signal
 import socket
 import time
-from collections import deque
-from collections.abc import Callable
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from understudy._types import Value
-from understudy.apply.binding import family_of
 from understudy.errors import (
     LedgerBusyError,
     LedgerDamagedError,
     LedgerError,
     ReadingError,
     RollbackError,
-    UnderstudyError,
 )
-from understudy.gateway.config import Located, Place, Rooms, read_config
+from understudy.gateway.config import Located, read_config
 from understudy.gateway.drift import Drift, read_stopped, write_stopped
+from understudy.gateway.entries import Entry, entries_of, master_key
 from understudy.gateway.link import Link, Receipt, Subscription, Will
 from understudy.gateway.messages import (
-    Reader,
-    Writer,
     discovery,
-    private_value,
-    reader_of,
     user_properties,
 )
 from understudy.gateway.operation import HealthServer, Log, Metrics, ServiceManager, budget_bucket
-from understudy.gateway.plant import Arrival, Output, Plant, Record, Terms
-from understudy.gateway.terms import UNKNOWN, Preparation, terms_of
-from understudy.gateway.window import PrivateValues, Ready, Timetable, Window
-from understudy.randomizer.design import load_design
-from understudy.stream.cadence import Cadence
+from understudy.gateway.plant import Arrival, Message, Plant, Record
+from understudy.gateway.window import PrivateValues, Ready, Window
 from understudy.stream.ledger import Ledger
-from understudy.stream.ledger_file import check_name
-from understudy.stream.randomness import MasterKey
 
 _NS = 1_000_000_000
 _LINGER = 0.02  # seconds that marks wait for a group to share its commit
@@ -65,152 +57,6 @@ _LOOK = 0.05  # seconds between looks at the windows that wait
 _DRAIN = 10.0  # seconds for the last confirmations at the end
 _DISCONNECTS = 3  # without an answer, at the start, which say that something else than a broker is there
 _TOPICS = 100_000  # that are remembered
-
-# What the configuration says, with its designs -------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """An entry of `rooms` with its design: what all its rooms share."""
-
-    name: str
-    config: Rooms
-    terms: Terms
-    preparation: Preparation
-    cadence: Cadence
-    readers: tuple[Reader, ...]
-    theta: Reader
-    writer: Writer
-
-    @property
-    def fleet(self) -> str:
-        """The name of the fleet in the ledger."""
-        return self.terms.name
-
-    def write(self, output: Output) -> bytes:
-        """The message of an output."""
-        if self.preparation.changes:
-            Y = self.preparation.outputs(np.array([output.values]), np.array([output.key]))
-            output = output._replace(values=tuple(Y[0].tolist()))
-        return self.writer(output)
-
-    def room(self, topic: str, pattern: str) -> str:
-        """The room that a topic names under the + of its pattern, or that of the entry."""
-        parts = pattern.split("/")
-        return topic.split("/")[parts.index("+")] if "+" in parts else self.name
-
-    def subscriptions(self) -> list[Subscription]:
-        """Topics of readings, without retained ones, and of private values."""
-        place: Place = ("rooms", self.name)
-        found = [Subscription(s.topic, False, (*place, "sensors", i)) for i, s in enumerate(self.config.sensors)]
-        theta = self.config.theta
-        return found + ([] if theta.topic is None else [Subscription(theta.topic, True, (*place, "theta", "topic"))])
-
-
-def entries_of(located: Located) -> list[Entry]:
-    """The entries of a configuration, with their designs; refuses what does not fit together."""
-    found: list[Entry] = []
-    for name, rooms in located.config.rooms.items():
-        entry = _entry(located, name, rooms)
-        for other in found:
-            if other.fleet == entry.fleet and _shared(other) != _shared(entry):
-                raise located.error(
-                    ("rooms", name),
-                    f"its rooms are in the fleet {entry.fleet!r} with those of {other.name!r}, and must have its "
-                    "design, period, tolerance, epoch and budget; or name another fleet, for good",
-                )
-            if other.fleet == entry.fleet and not rooms.many and not other.config.many and other.name == name:
-                raise located.error(("rooms", name), "it stands there twice")
-        found.append(entry)
-    return found
-
-
-def _shared(entry: Entry) -> tuple[Any, ...]:
-    terms = entry.terms
-    return (terms.design.fingerprint, *(getattr(terms, name) for name in terms.__slots__ if name != "design"))
-
-
-def _entry(located: Located, name: str, rooms: Rooms) -> Entry:
-    place: Place = ("rooms", name)
-    try:
-        check_name("name", name)
-        design = load_design(located.file(rooms.design))
-        dim = family_of(design).dim
-    except (UnderstudyError, OSError) as error:
-        why = error.strerror if isinstance(error, OSError) else error
-        raise located.error((*place, "design"), f"{rooms.design}: {why}") from None
-    if len(rooms.sensors) != dim:
-        rule = f"the design is of {dim} channel{'s' * (dim != 1)}; it needs as many sensors, in this order"
-        raise located.error((*place, "sensors"), rule)
-    about = family_of(design).about or {}
-    known = list(about.get("readings") or (["value"] if dim == 1 else [f"channel {i}" for i in range(dim)]))
-    names = tuple(sensor.name or known[i] for i, sensor in enumerate(rooms.sensors))
-    if len(set(names) | {"time", "sequence", "disguised", "design"}) < dim + 4:
-        raise located.error((*place, "sensors"), "names of channels must differ, and not be those of the mark")
-    if located.config.output.payload == "number" and dim > 1:
-        raise located.error(("out", "payload"), f"an output of {name} is of {dim} channels; it needs json")
-    budget = rooms.budget
-    try:
-        terms = terms_of(
-            design,
-            rooms.fleet or located.file(rooms.design).stem,
-            readings=names,
-            period=rooms.period,
-            epoch=None if rooms.epoch is None else dt.timedelta(seconds=rooms.epoch),
-            accept_misfit=rooms.accept_misfit,
-            tolerance=rooms.tolerance,
-            total=budget.total,
-            amount=budget.amount,
-            per=None if budget.per is None else dt.timedelta(seconds=budget.per),
-            when_spent=budget.when_spent,
-        )
-        cadence = Cadence.checked(terms.period or 0, terms.tolerance, 0)
-        preparation = Preparation(design, names)
-    except UnderstudyError as error:
-        key = next((key for key in ("period", "tolerance", "epoch") if str(error).startswith(key)), None)
-        key = "accept_misfit" if "accept_misfit" in str(error) else key
-        raise located.error(place if key is None else (*place, key), str(error)) from None
-    writer = Writer(
-        located.config.output.topic,
-        located.config.output.payload == "json",
-        names,
-        _forms(design),
-        cadence.period,
-        design.fingerprint,
-    )
-    entry = Entry(
-        name,
-        rooms,
-        terms,
-        preparation,
-        cadence,
-        tuple(reader_of(sensor) for sensor in rooms.sensors),
-        reader_of(rooms.theta, number=False),
-        writer,
-    )
-    _check_values(located, entry)
-    return entry
-
-
-def _forms(design: Any) -> Any:
-    from understudy.apply.binding import forms_of
-
-    return forms_of(design)
-
-
-def _check_values(located: Located, entry: Entry) -> None:
-    """Refuse private values in the configuration that the design does not have."""
-    theta, place = entry.config.theta, ("rooms", entry.name, "theta")
-    given: list[tuple[Place, Value]] = []
-    if theta.values is not None:
-        given += [((*place, "values", key), value) for key, value in theta.values.items()]
-    if theta.schedule is not None:
-        given.append(((*place, "schedule", "otherwise"), theta.schedule.otherwise))
-        given += [((*place, "schedule", "week", i, "value"), s.value) for i, s in enumerate(theta.schedule.week)]
-    for where, value in given:
-        if entry.preparation.theta(value) in (None, UNKNOWN):
-            raise located.error(where, f"{value!r} is none of the design's private values")
-
 
 # The service ----------------------------------------------------------------------------------------
 
@@ -248,7 +94,7 @@ class Gateway:
         self.metrics = Metrics()
         self.manager = ServiceManager()
         self.entries = entries_of(located)
-        key = MasterKey.read(config.key if ":" in config.key else located.file(config.key))
+        key = master_key(located)
         guard = None if config.rollback_guard is None else located.file(config.rollback_guard)
         self.ledger = Ledger(located.file(config.ledger), rollback_guard=guard)
         try:
@@ -264,6 +110,7 @@ class Gateway:
             self.ledger.close()
             raise
         self._rooms: dict[tuple[str, str], _Room] = {}
+        self._entered: Counter[str] = Counter()  # rooms by their entry
         self._routes: dict[str, list[tuple[_Room, int]]] = {}
         self._told = {entry.fleet: self.plant.told(entry.fleet) for entry in self.entries}
         for entry in self.entries:
@@ -276,11 +123,17 @@ class Gateway:
             if entry.config.on_drift == "stop":
                 self._drift[entry.name].tripped.update(self._stopped.get(entry.fleet, ()))
         self._touched: set[tuple[str, str]] = set()
-        self._looked = 0.0
+        self._looked, self._waiting = 0.0, 0
         self._ready: deque[Arrival] = deque()
         self._group: list[Arrival] = []  # that is recorded, or is tried again
         self._again, self._failures = 0.0, 0
         self._queue: deque[int] = deque()  # numbers of messages to publish
+        self._scheduled: list[tuple[float, int]] = []  # and of those that leave at a time
+        self._release = {
+            entry.fleet: (entry.cadence, entry.config.release)
+            for entry in self.entries
+            if entry.config.release is not None
+        }
         self._messages: dict[int, _Message] = {}  # by number, until they are confirmed
         self._unconfirmed: dict[int, int] = {}  # numbers of messages by those of the connection
         self._marked: list[_Message] = []  # that the next commit marks
@@ -295,7 +148,7 @@ class Gateway:
         self._coming: dict[tuple[str, str, int], list[Receipt | None]] = {}  # readings on the way to the ledger
         self._pause, self._refusals = 0.0, 0  # of publishing, after a refusal
         for message in self.plant.unsent():
-            self._enqueue(message.id, message.content, message.fleet, message.sequence, [])
+            self._enqueue(message, [])
 
     def _links(self) -> None:
         config, located = self.config, self.located
@@ -328,6 +181,7 @@ class Gateway:
         if entry.config.many and entry.config.admit is not None:  # those that were admitted before
             others = {e.name for e in self.entries if e.fleet == entry.fleet and not e.config.many}
             others |= {n for e in self.entries if e.fleet == entry.fleet for n in e.config.names or ()}
+            others |= {name for fleet, name in self._rooms if fleet == entry.fleet}
             names = [*names, *(name for name in self.plant.fleets[entry.fleet].rooms if name not in others)]
         for name in names:
             self._begin(entry, name)
@@ -341,13 +195,12 @@ class Gateway:
     def _begin(self, entry: Entry, name: str) -> _Room:
         known = self._rooms.get((entry.fleet, name))
         if known is not None:
-            return known
-        theta = entry.config.theta
-        values: PrivateValues | Timetable
-        if theta.schedule is not None:
-            values = Timetable(theta.schedule)
-        else:
-            values = PrivateValues(round((theta.valid_for or 0.0) * _NS))
+            raise self.located.error(
+                ("rooms", entry.name),
+                f"the room {name!r} is one of {known.entry.name!r} too, in the same fleet; a room belongs to one entry",
+            )
+        values = entry.values()
+        if isinstance(values, PrivateValues):
             for since, value in self._told[entry.fleet].get(name, ()):
                 values.tell(since, value)
         ahead = round(entry.config.ahead * _NS)
@@ -355,6 +208,7 @@ class Gateway:
         last = self.plant.last_key(entry.fleet, name)
         window.last = None if last is None else entry.cadence.slot(last)
         room = self._rooms[entry.fleet, name] = _Room(name, entry, window)
+        self._entered[entry.name] += 1
         if self.target.up:
             self._announce(room)
         return room
@@ -370,7 +224,7 @@ class Gateway:
                     continue
                 name = entry.room(topic, pattern)
                 room = self._rooms.get((entry.fleet, name))
-                if room is not None:
+                if room is not None and room.entry is entry:
                     found.append((room, channel))
                 elif self._may_enter(entry, name):
                     return None
@@ -383,10 +237,11 @@ class Gateway:
     def _may_enter(self, entry: Entry, name: str) -> bool:
         """Whether there is place for a room that appears by itself; one for which there is none is counted."""
         new = self._new.setdefault(entry.name, {})
-        here = len(new) + sum(room.entry is entry for room in self._rooms.values())
+        here = len(new) + self._entered[entry.name]
         if name in new:
             return True
-        if entry.config.admit is None or here >= entry.config.admit or not _is_topic_part(name):
+        taken = (entry.fleet, name) in self._rooms  # by another entry
+        if entry.config.admit is None or here >= entry.config.admit or taken or not _is_topic_part(name):
             self.metrics.rules["unknown_room"] += 1
             self.log.about(entry.name, "unknown_room", limit=entry.config.admit or 0)
             return False
@@ -446,19 +301,17 @@ class Gateway:
     def _tell(self, room: _Room, at: int, said: Any, receipt: Receipt | None, wall: int) -> bool:
         """A private value; whether its message is acknowledged later."""
         entry, values = room.entry, room.window.values
-        value = entry.preparation.theta(private_value(entry.config.theta, said))
-        if value is None or value is UNKNOWN:
+        value = entry.private_value(said)
+        if value is None:
             self.metrics.messages["unknown_value"] += 1
             self.log.about(room.name, "unknown_value")
-            value = None
         if at > wall + 86_400 * _NS:
             self.metrics.messages["future"] += 1
             return False
         if not isinstance(values, PrivateValues) or not values.tell(at, value):
             return False
         last = room.window.last
-        horizon = at - 86_400 * _NS if last is None else min(at, entry.cadence.time(last))
-        values.forget(horizon)
+        horizon = values.forget(at - 86_400 * _NS if last is None else min(at, entry.cadence.time(last)))
         self.plant.tell(entry.fleet, room.name, at, value, horizon)
         self._told_receipts.append(receipt)
         self._marks_since = self._marks_since or time.monotonic()
@@ -489,7 +342,7 @@ class Gateway:
             found = self.plant.find(room.entry.fleet, room.name, key)
             if found is not None:
                 self.metrics.steps["replayed"] += 1
-                self._enqueue(found.id, found.content, found.fleet, found.sequence, [receipt])
+                self._enqueue(found, [receipt])
                 return True
         self.metrics.rules[rule] += 1
         self.log.about(room.name, rule)
@@ -498,7 +351,7 @@ class Gateway:
     def _gather(self, now: float) -> None:
         """Slots that go now into the queue; those that are missing for good are counted and acknowledged."""
         if now - self._looked >= _LOOK:
-            self._looked = now
+            self._looked, self._waiting = now, sum(len(room.window) for room in self._rooms.values())
             wall = time.time_ns()
             for name, room in self._rooms.items():
                 if room.window.holds:
@@ -565,7 +418,7 @@ class Gateway:
         """Whether so much waits that the sensors' socket is not read."""
         most = 4 * self.config.input.group
         waiting = len(self._ready) + len(self._group) + len(self._messages) + len(self._marked)
-        waiting += len(self._postponed)
+        waiting += len(self._postponed) + self._waiting
         return waiting >= most or (self._failures > 0 and waiting >= self.config.input.group)
 
     # A turn ---------------------------------------------------------------------------------------------
@@ -618,27 +471,29 @@ class Gateway:
             self._acknowledge += receipts
             return
         self.metrics.rules["taken" if not record.replayed else "replayed"] += 1
-        self._enqueue(record.id, record.content, record.arrival.fleet, record.sequence, receipts, since)
+        key, fleet = record.arrival.key, record.arrival.fleet
+        self._enqueue(Message(record.id, fleet, key, record.sequence, record.content), receipts, since)
 
-    def _enqueue(
-        self,
-        number: int,
-        content: bytes,
-        fleet: str,
-        sequence: int,
-        receipts: list[Receipt | None],
-        since: float | None = None,
-    ) -> None:
-        """A message to be published; one that is on its way already has more to acknowledge."""
+    def _enqueue(self, message: Message, receipts: Sequence[Receipt | None], since: float | None = None) -> None:
+        """A message to be published, at its time; one that is on its way already has more to acknowledge."""
+        number, fleet, key, sequence, content = message
         known = self._messages.get(number)
         if known is not None:
             known.receipts += receipts
             return
         self._messages[number] = _Message(content, fleet, sequence, list(receipts), since or time.monotonic())
-        self._queue.append(number)
+        cadence, release = self._release.get(fleet, (None, 0.0))
+        due = 0.0 if cadence is None else cadence.time(cadence.slot(key)) / _NS + release
+        if due > time.time():
+            heapq.heappush(self._scheduled, (due, number))
+        else:
+            self._queue.append(number)
 
     def publish(self) -> None:
         """Send what is recorded, as far as the window of the broker allows."""
+        wall = time.time()
+        while self._scheduled and self._scheduled[0][0] <= wall:
+            self._queue.append(heapq.heappop(self._scheduled)[1])
         if self._pause and time.monotonic() < self._pause:
             return
         while self._queue and self.target.up and len(self._unconfirmed) < self.target.window:
@@ -762,6 +617,8 @@ class Gateway:
             self.log("info", "started", rooms=len(self._rooms), unsent=len(self._messages))
             self.manager.tell("READY=1", "STATUS=connecting")
             started, deadline = False, float("inf")
+            gc.freeze()  # what was loaded stays, and is not looked through again
+            gc.set_threshold(50_000, 20, 20)
             while True:
                 now = time.monotonic()
                 self._turned = now
@@ -791,7 +648,7 @@ class Gateway:
 
     def _drained(self) -> bool:
         """Whether nothing is under way that another second would finish."""
-        waiting = bool(self._messages) and self.target.up
+        waiting = len(self._messages) > len(self._scheduled) and self.target.up
         return not (self._ready or self._group or waiting or self.plant.pending or self._acknowledge)
 
     def _tick(self, now: float, started: bool) -> None:
@@ -815,17 +672,17 @@ class Gateway:
     def _measure(self) -> None:
         gauges = self.metrics.gauges
         gauges["queue"] = len(self._ready) + len(self._group) + len(self._queue)
-        gauges["waiting"] = sum(len(room.window) for room in self._rooms.values())
+        gauges["waiting"] = self._waiting
         gauges["unconfirmed"] = len(self._unconfirmed)
         gauges["rooms"] = len(self._rooms)
         gauges["drift"] = sum(len(drift.tripped) for drift in self._drift.values())
-        budget = self.metrics.budget
-        budget.clear()
+        budget: Counter[str] = Counter()
         for room in self._rooms.values():
             total = room.entry.terms.total
             if total is not None:
                 spent = self.plant.fleets[room.entry.fleet].spent(room.name)
                 budget[budget_bucket(1.0 - spent / total if total else 0.0)] += 1
+        self.metrics.budget = budget  # at once: another thread reads it
 
     def _wait(self, woken: socket.socket) -> None:
         """Until a socket has something, or something is due."""
@@ -848,6 +705,8 @@ class Gateway:
             quick or bool((self._ready or self._postponed) and time.monotonic() >= self._again) or bool(self._touched)
         )
         wait = 0.0 if busy else _LINGER if self._marks_since is not None else _LOOK
+        if self._scheduled:
+            wait = max(0.0, min(wait, self._scheduled[0][0] - time.time()))
         for number, event in poll.poll(wait * 1000):
             if number == woken.fileno():
                 while _received(woken):

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import bisect
 import datetime as dt
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -28,6 +28,7 @@ from understudy.gateway.config import Schedule, days_of, minutes_of
 from understudy.stream.cadence import Cadence
 
 _HELD = 8  # readings of a room whose times are in the future
+_KEPT = 4096  # private values of a room
 _FURTHEST = 86_400 * 10**9  # beyond which a time in the future is a fault of a clock
 
 
@@ -85,11 +86,14 @@ class PrivateValues:
             return False, None
         return True, self._values[at]
 
-    def forget(self, before: int) -> None:
-        """Values that ended before a time."""
+    def forget(self, before: int) -> int:
+        """Forget values that ended before a time, and all but the last few thousand; returns since when they count."""
+        if len(self._times) > _KEPT:
+            before = max(before, self._times[-_KEPT])
         at = bisect.bisect_right(self._times, before) - 1
         if at > 0:
             del self._times[:at], self._values[:at]
+        return before
 
 
 class Timetable:
@@ -102,12 +106,13 @@ class Timetable:
     ((True, 1), (True, 0))
     """
 
-    def __init__(self, schedule: Schedule) -> None:
+    def __init__(self, schedule: Schedule, value_of: Callable[[Any], Value] = lambda said: said) -> None:
         from zoneinfo import ZoneInfo
 
-        self._zone, self._otherwise = ZoneInfo(schedule.zone), schedule.otherwise
+        self._zone, self._otherwise = ZoneInfo(schedule.zone), value_of(schedule.otherwise)
         self._spans = [
-            (days_of(span.days), minutes_of(span.start), minutes_of(span.end), span.value) for span in schedule.week
+            (days_of(span.days), minutes_of(span.start), minutes_of(span.end), value_of(span.value))
+            for span in schedule.week
         ]
 
     def at(self, time: int) -> tuple[bool, Value]:
@@ -122,9 +127,6 @@ class Timetable:
             elif day in days and start <= minute < end:
                 return True, value
         return True, self._otherwise
-
-    def forget(self, before: int) -> None:
-        """A clock forgets nothing."""
 
 
 class Window:
