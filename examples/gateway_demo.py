@@ -23,6 +23,7 @@ import threading
 import time
 from collections import defaultdict, deque
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import paho.mqtt.client as mqtt
@@ -36,6 +37,7 @@ import understudy as us
 from understudy.paper.setting import A, B, room
 
 PERIOD, EPOCH, STAY = 60, 3600, 3 * 3600  # seconds of the rooms' time
+OUTSIDE = 420.0  # ppm, of the air outside, which is added to the paper's room
 SPEED = 900  # simulated seconds in a second
 ROOMS, WATCHED = 8, 8  # readings that the adversary averages
 LEAKAGE = 0.1  # nats a draw
@@ -89,7 +91,8 @@ def mosquitto(folder: Path, name: str, port: int) -> tuple[str, ...]:
 
 def install(folder: Path, inner: int, outer: int, health: int) -> us.Design:
     """What a building has: a design, a master key, the configuration of the gateway; and the rooms to simulate."""
-    design = us.design(us.Family(room, values=[0, 1]), leakage=LEAKAGE, horizon=EPOCH // PERIOD, distortion="mae")
+    rooms = us.Family(partial(room, level=OUTSIDE), values=[0, 1])
+    design = us.design(rooms, leakage=LEAKAGE, horizon=EPOCH // PERIOD, distortion="mae")
     design.save(folder / "room.json")
     us.MasterKey.new().save(folder / "master.key")
     (folder / "gateway.yaml").write_text(
@@ -112,7 +115,8 @@ rooms:
         encoding="utf-8",
     )
     (folder / "rooms.yaml").write_text(
-        f'broker: {{server: "mqtt://127.0.0.1:{inner}"}}\nrooms: {ROOMS}\nperiod: {PERIOD}s\nstay: {STAY}s\n',
+        f'broker: {{server: "mqtt://127.0.0.1:{inner}"}}\nrooms: {ROOMS}\nperiod: {PERIOD}s\n'
+        f"design: room.json\nstay: {STAY}s\n",
         encoding="utf-8",
     )
     return design
@@ -130,7 +134,7 @@ class Adversary:
     def guess(self, room: str, reading: float) -> float | None:
         """The occupancy after one more reading; None as long as there are too few."""
         last = self.last[room]
-        last.append(reading)
+        last.append(reading - OUTSIDE)
         if len(last) <= WATCHED:
             return None
         steps = [(y - A * before) / B for before, y in zip(list(last), list(last)[1:], strict=False)]
@@ -208,7 +212,7 @@ def picture(audience: Audience, left: float, bound: float) -> Group:
             cells: list[str | Text] = [name, Text(word(truth), style="bold")]
             for kind in ("raw", "disguised"):
                 reading, guess = audience.seen[kind].get(name, (None, None))
-                cells.append("" if reading is None else f"{reading:.1f}")
+                cells.append("" if reading is None else f"{reading:.0f}")
                 right = guess is not None and int(guess >= 0.5) == truth
                 cells.append("" if guess is None else Text(word(guess), style="green" if right else "red"))
             table.add_row(*cells)
@@ -274,7 +278,7 @@ def main() -> None:
         else:
             shown = time.monotonic()
             while going():
-                if time.monotonic() - shown > 5.0:
+                if time.monotonic() - shown > 5.0 and audience.guesses["disguised"]:
                     shown = time.monotonic()
                     console.print(said(audience, left()))
                 time.sleep(0.1)

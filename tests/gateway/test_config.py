@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 import yaml
 
+import understudy as us
 from understudy.errors import ConfigurationError
 from understudy.gateway.config import Config, read_config, topics_overlap
+from understudy.gateway.entries import entries_of
 
 PLAIN = """\
 ledger: a.ledger
@@ -196,3 +198,72 @@ def test_the_example_and_the_schema_are_of_this_program(tmp_path):
     told = subprocess.run([command, "gateway", "schema"], capture_output=True, text=True, check=True)
     assert set(json.loads(told.stdout)["properties"]) >= set(whole)
     assert os.listdir(tmp_path) == ["gateway.yaml"]
+
+
+def located(folder, rooms):
+    design = us.design(us.Family(room, values=["low", "high"]), leakage=0.3, horizon=50, distortion="mae")
+    design.save(folder / "room.json")
+    return read(folder, PLAIN[: PLAIN.index("rooms:")] + rooms)
+
+
+def room(level):
+    return us.GaussMarkov(A=0.95, C=1.0, Q=0.1, R=0.1, b=10.0 * (level == "high"), mean0=100.0, cov0=1.0)
+
+
+@pytest.mark.parametrize(
+    ("rooms", "rule"),
+    [
+        (
+            "{lab: {design: none.json, sensors: [{topic: a}], THETA}}}",
+            "lab.design: none.json: ",
+        ),
+        (
+            "{lab: {design: room.json, sensors: [{topic: a}], THETA}}}",
+            "lab.period: period is miss",
+        ),
+        (
+            "{lab: {ROOM, sensors: [{topic: a}, {topic: c}], THETA}}}",
+            "lab.sensors: the design is of 1 channel; ",
+        ),
+        (
+            "{lab: {ROOM, sensors: [{topic: a, name: time}], THETA}}}",
+            "lab.sensors: names of channels",
+        ),
+        (
+            "{lab: {ROOM, sensors: [{topic: a}], THETA, values: {x: 7}}}}",
+            "lab.theta.values.x: 7 is none",
+        ),
+        (
+            "{lab: {ROOM, sensors: [{topic: a}], theta: {schedule: {otherwise: none}}}}",
+            "lab.theta.schedule.otherwise: 'none' is none",
+        ),
+        (
+            "{lab: {ROOM, sensors: [{topic: a}], THETA}}, "
+            "hall: {design: room.json, period: 30, sensors: [{topic: c}], theta: {topic: d, valid_for: 1}}}",
+            "hall: its rooms are in the fleet 'room' with those of 'lab'",
+        ),
+    ],
+)
+def test_a_design_that_does_not_fit_is_refused_by_line_and_key(tmp_path, rooms, rule):
+    """Its file, its channels, its private values, and the other rooms of its fleet."""
+    for short, whole in (("ROOM", "design: room.json, period: 60"), ("THETA", "theta: {topic: b, valid_for: 1")):
+        rooms = rooms.replace(short, whole)
+    read_so_far = located(tmp_path, f"rooms: {rooms}")
+    with pytest.raises(ConfigurationError) as caught:
+        entries_of(read_so_far)
+    assert str(caught.value).startswith("gateway.yaml:7: rooms.")
+    assert rule in str(caught.value)
+
+
+def test_private_values_are_those_of_the_design(tmp_path):
+    """By their names, whatever a message calls them, and by the clock."""
+    theta = "{topic: b, valid_for: 60, values: {'1': high, '0': low}}"
+    clock = "{schedule: {otherwise: low, week: [{days: mon-sun, from: '00:00', to: '24:00', value: high}]}}"
+    for given in (theta, clock):
+        rooms = f"{{lab: {{design: room.json, period: 60, sensors: [{{topic: a}}], theta: {given}}}}}"
+        (entry,) = entries_of(located(tmp_path, f"rooms: {rooms}"))
+        if given == clock:
+            assert entry.values().at(0) == (True, "high")
+        else:
+            assert [entry.private_value(said) for said in (1.0, "0", 7.0)] == ["high", "low", None]
+    assert entry.fleet == "room"

@@ -7,7 +7,7 @@ import time
 
 import gateway_process as g
 import pytest
-from mqtt_broker import Broker, free_port, wait_until
+from mqtt_broker import Authority, Broker, free_port, wait_until
 from mqtt_traffic import Listener
 
 import understudy as us
@@ -130,3 +130,28 @@ def test_a_broker_that_is_not_there_is_an_error(tmp_path):
     done = simulated(written(tmp_path, Nowhere), "--readings", "1")
     assert done.returncode == 1
     assert f"{Nowhere.server} does not answer" in done.stderr
+
+
+@pytest.mark.gateway(seconds=8, reason="a broker with TLS and passwords, and three simulations")
+def test_a_broker_with_tls_and_a_password(tmp_path):
+    """The right authority and password let it publish; a wrong password or another authority is an error."""
+    authority = Authority(tmp_path / "ca")
+    passwords = tmp_path / "passwd"
+    passwords.touch(mode=0o600)
+    command = ["mosquitto_passwd", "-b", str(passwords), "rooms", "one that is right"]
+    subprocess.run(command, check=True, capture_output=True)
+    (tmp_path / "right").write_text("one that is right\n")
+    (tmp_path / "wrong").write_text("one that is wrong\n")
+    lines = (f"password_file {passwords}", "max_connections 10")
+    other = Authority(tmp_path / "other", "another authority")
+    with Broker(tmp_path / "broker", *lines, authority=authority, anonymous=False) as broker:
+        status = {}
+        for word, ca in (("right", authority), ("wrong", authority), ("right", other)):
+            said = f"{{server: {broker.server}, user: rooms, password_file: {word}, ca: {ca.crt}}}"
+            path = tmp_path / "rooms.yaml"
+            path.write_text(f"broker: {said}\nrooms: 2\n")
+            done = simulated(path, "--readings", "3")
+            status[word, ca.name] = done.returncode, done.stderr
+            assert "one that" not in done.stderr
+            assert "Traceback" not in done.stderr
+    assert [code for code, _ in status.values()] == [0, 1, 1], status

@@ -6,6 +6,7 @@ session; so a gateway that is running is not disturbed.
 
 from __future__ import annotations
 
+import datetime as dt
 import os
 import select
 import time
@@ -14,8 +15,8 @@ from typing import Any, NamedTuple
 
 from understudy._types import Plain
 from understudy.gateway.config import Located, read_config
+from understudy.gateway.entries import Entry, entries_of, master_key
 from understudy.gateway.link import Link, Subscription
-from understudy.gateway.service import Entry, entries_of
 from understudy.randomizer.causal import CausalDesign
 from understudy.stream import inspection
 from understudy.stream.randomness import MasterKey
@@ -37,7 +38,7 @@ def check(path: str, offline: bool = False) -> Checked:
     located = read_config(path)
     entries = entries_of(located)
     config = located.config
-    key = MasterKey.read(config.key if ":" in config.key else located.file(config.key))
+    key = master_key(located)
     sentences = list(_ledger_words(located, entries, key))
     rooms: dict[str, Plain] = {}
     for entry in entries:
@@ -86,16 +87,24 @@ def _entry_words(located: Located, entry: Entry) -> Iterator[str]:
         limit = f"the rooms {', '.join(rooms.names)}" if rooms.names else f"up to {rooms.admit} rooms, as they appear"
         who = f"{entry.name}, {limit}:"
     yield f"{who} readings from {', '.join(rooms.topics)}, one every {entry.cadence.period / 1e9:g} s."
-    again = "once" if terms.epoch is None else f"every {terms.epoch}"
+    again = "once" if terms.epoch is None else f"every {_words(terms.epoch)}"
     if isinstance(terms.design, CausalDesign):
         yield f"  Each room decides anew {again}."
     else:
         yield f"  Each room draws {again}; a draw gives away {bits_and_nats(terms.design.leakage)} at most."
     if terms.total is not None:
-        yield f"  Its budget is {bits_and_nats(terms.total)}; then it {_spent(terms.when_spent)}."
+        lasts = ""
+        if (
+            isinstance(terms.epoch, dt.timedelta)
+            and not isinstance(terms.design, CausalDesign)
+            and terms.design.leakage
+        ):
+            epochs = int(terms.total / terms.design.leakage + 1e-9)
+            lasts = f", enough for {epochs} draws or {_words(epochs * terms.epoch)}"
+        yield f"  Its budget is {bits_and_nats(terms.total)}{lasts}; then it {_spent(terms.when_spent)}."
     if terms.amount is not None:
         then = _spent(terms.when_spent)
-        yield f"  In each {terms.per} it may give away {bits_and_nats(terms.amount)}; then it {then}."
+        yield f"  In each {_words(terms.per)} it may give away {bits_and_nats(terms.amount)}; then it {then}."
     theta = rooms.theta
     if theta.topic is not None:
         yield (
@@ -108,6 +117,21 @@ def _entry_words(located: Located, entry: Entry) -> Iterator[str]:
     yield f"  Disguised readings go to {where}, {'retained' if located.config.output.retain else 'not retained'}."
     if rooms.accept_misfit:
         yield "  The models did not pass their gate, which was accepted: the theorem does not hold for them."
+
+
+def _words(span: object) -> str:
+    """A length of time; or a number of readings.
+
+    >>> _words(dt.timedelta(days=1)), _words(dt.timedelta(minutes=90)), _words(96)
+    ('1 d', '1 h 30 min', '96 readings')
+    """
+    if not isinstance(span, dt.timedelta):
+        return f"{span} readings"
+    left, parts = round(span.total_seconds()), []
+    for unit, length in (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1)):
+        count, left = divmod(left, length)
+        parts += [f"{count} {unit}"] if count else []
+    return " ".join(parts[:2]) or "0 s"
 
 
 def _spent(when: str) -> str:

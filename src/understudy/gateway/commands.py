@@ -35,7 +35,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 @gateway.command("run", epilog="Example:\n\nunderstudy gateway run gateway.yaml")
 def run(path: Config) -> None:
     """Serve until SIGTERM. `run` may be left out. The log is on standard error, a JSON object a line."""
-    _need_extra()
+    need_extra()
     from understudy.gateway.service import serve
 
     serve(str(path))
@@ -48,7 +48,7 @@ def check(
     as_json: AsJson = False,
 ) -> None:
     """Say what a gateway would do: check the configuration, connect and subscribe; nothing is published or recorded."""
-    _need_extra()
+    need_extra()
     from understudy.gateway.check import check as run
 
     found = run(str(path), offline)
@@ -81,7 +81,7 @@ def init(
 @gateway.command("schema", epilog="Example:\n\nunderstudy gateway schema > gateway.schema.json")
 def schema() -> None:
     """Print the JSON Schema of the configuration, for editors."""
-    _need_extra()
+    need_extra()
     from understudy.gateway.config import Config as Model
 
     typer.echo(_json(Model.model_json_schema(by_alias=True)))
@@ -93,7 +93,8 @@ def _json(value: Any) -> str:
     return json.dumps(value, indent=2)
 
 
-def _need_extra() -> None:
+def need_extra() -> None:
+    """Say how to install what the gateway needs, where something is missing."""
     from importlib.util import find_spec
 
     from understudy.errors import MissingExtraError

@@ -31,35 +31,25 @@ from typing import Any
 import numpy as np
 
 from understudy._types import Value
-from understudy.apply.binding import family_of
 from understudy.errors import (
     LedgerBusyError,
     LedgerDamagedError,
     LedgerError,
     ReadingError,
     RollbackError,
-    UnderstudyError,
 )
-from understudy.gateway.config import Located, Place, Rooms, read_config
+from understudy.gateway.config import Located, read_config
 from understudy.gateway.drift import Drift, read_stopped, write_stopped
+from understudy.gateway.entries import Entry, entries_of, master_key
 from understudy.gateway.link import Link, Receipt, Subscription, Will
 from understudy.gateway.messages import (
-    Reader,
-    Writer,
     discovery,
-    private_value,
-    reader_of,
     user_properties,
 )
 from understudy.gateway.operation import HealthServer, Log, Metrics, ServiceManager, budget_bucket
-from understudy.gateway.plant import Arrival, Message, Output, Plant, Record, Terms
-from understudy.gateway.terms import UNKNOWN, Preparation, terms_of
-from understudy.gateway.window import PrivateValues, Ready, Timetable, Window
-from understudy.randomizer.design import load_design
-from understudy.stream.cadence import Cadence
+from understudy.gateway.plant import Arrival, Message, Plant, Record
+from understudy.gateway.window import PrivateValues, Ready, Window
 from understudy.stream.ledger import Ledger
-from understudy.stream.ledger_file import check_name
-from understudy.stream.randomness import MasterKey
 
 _NS = 1_000_000_000
 _LINGER = 0.02  # seconds that marks wait for a group to share its commit
@@ -67,154 +57,6 @@ _LOOK = 0.05  # seconds between looks at the windows that wait
 _DRAIN = 10.0  # seconds for the last confirmations at the end
 _DISCONNECTS = 3  # without an answer, at the start, which say that something else than a broker is there
 _TOPICS = 100_000  # that are remembered
-
-# What the configuration says, with its designs -------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """An entry of `rooms` with its design: what all its rooms share."""
-
-    name: str
-    config: Rooms
-    terms: Terms
-    preparation: Preparation
-    cadence: Cadence
-    readers: tuple[Reader, ...]
-    theta: Reader
-    writer: Writer
-
-    @property
-    def fleet(self) -> str:
-        """The name of the fleet in the ledger."""
-        return self.terms.name
-
-    def write(self, output: Output) -> bytes:
-        """The message of an output."""
-        if self.preparation.changes:
-            Y = self.preparation.outputs(np.array([output.values]), np.array([output.key]))
-            output = output._replace(values=tuple(Y[0].tolist()))
-        return self.writer(output)
-
-    def room(self, topic: str, pattern: str) -> str:
-        """The room that a topic names under the + of its pattern, or that of the entry."""
-        parts = pattern.split("/")
-        return topic.split("/")[parts.index("+")] if "+" in parts else self.name
-
-    def subscriptions(self) -> list[Subscription]:
-        """Topics of readings, without retained ones, and of private values."""
-        place: Place = ("rooms", self.name)
-        found = [Subscription(s.topic, False, (*place, "sensors", i)) for i, s in enumerate(self.config.sensors)]
-        theta = self.config.theta
-        return found + ([] if theta.topic is None else [Subscription(theta.topic, True, (*place, "theta", "topic"))])
-
-
-def entries_of(located: Located) -> list[Entry]:
-    """The entries of a configuration, with their designs; refuses what does not fit together."""
-    found: list[Entry] = []
-    for name, rooms in located.config.rooms.items():
-        entry = _entry(located, name, rooms)
-        for other in found:
-            if other.fleet == entry.fleet and _shared(other) != _shared(entry):
-                raise located.error(
-                    ("rooms", name),
-                    f"its rooms are in the fleet {entry.fleet!r} with those of {other.name!r}, and must have its "
-                    "design, period, tolerance, epoch and budget; or name another fleet, for good",
-                )
-            if other.fleet == entry.fleet and other.config.release != rooms.release:
-                raise located.error(("rooms", name, "release"), f"it must be that of {other.name!r}, of the same fleet")
-            if other.fleet == entry.fleet and not rooms.many and not other.config.many and other.name == name:
-                raise located.error(("rooms", name), "it stands there twice")
-        found.append(entry)
-    return found
-
-
-def _shared(entry: Entry) -> tuple[Any, ...]:
-    terms = entry.terms
-    return (terms.design.fingerprint, *(getattr(terms, name) for name in terms.__slots__ if name != "design"))
-
-
-def _entry(located: Located, name: str, rooms: Rooms) -> Entry:
-    place: Place = ("rooms", name)
-    try:
-        check_name("name", name)
-        design = load_design(located.file(rooms.design))
-        dim = family_of(design).dim
-    except (UnderstudyError, OSError) as error:
-        why = error.strerror if isinstance(error, OSError) else error
-        raise located.error((*place, "design"), f"{rooms.design}: {why}") from None
-    if len(rooms.sensors) != dim:
-        rule = f"the design is of {dim} channel{'s' * (dim != 1)}; it needs as many sensors, in this order"
-        raise located.error((*place, "sensors"), rule)
-    about = family_of(design).about or {}
-    known = list(about.get("readings") or (["value"] if dim == 1 else [f"channel {i}" for i in range(dim)]))
-    names = tuple(sensor.name or known[i] for i, sensor in enumerate(rooms.sensors))
-    if len(set(names) | {"time", "sequence", "disguised", "design"}) < dim + 4:
-        raise located.error((*place, "sensors"), "names of channels must differ, and not be those of the mark")
-    if located.config.output.payload == "number" and dim > 1:
-        raise located.error(("out", "payload"), f"an output of {name} is of {dim} channels; it needs json")
-    budget = rooms.budget
-    try:
-        terms = terms_of(
-            design,
-            rooms.fleet or located.file(rooms.design).stem,
-            readings=names,
-            period=rooms.period,
-            epoch=None if rooms.epoch is None else dt.timedelta(seconds=rooms.epoch),
-            accept_misfit=rooms.accept_misfit,
-            tolerance=rooms.tolerance,
-            total=budget.total,
-            amount=budget.amount,
-            per=None if budget.per is None else dt.timedelta(seconds=budget.per),
-            when_spent=budget.when_spent,
-        )
-        cadence = Cadence.checked(terms.period or 0, terms.tolerance, 0)
-        preparation = Preparation(design, names)
-    except UnderstudyError as error:
-        key = next((key for key in ("period", "tolerance", "epoch") if str(error).startswith(key)), None)
-        key = "accept_misfit" if "accept_misfit" in str(error) else key
-        raise located.error(place if key is None else (*place, key), str(error)) from None
-    writer = Writer(
-        located.config.output.topic,
-        located.config.output.payload == "json",
-        names,
-        _forms(design),
-        cadence.period,
-        design.fingerprint,
-    )
-    entry = Entry(
-        name,
-        rooms,
-        terms,
-        preparation,
-        cadence,
-        tuple(reader_of(sensor) for sensor in rooms.sensors),
-        reader_of(rooms.theta, number=False),
-        writer,
-    )
-    _check_values(located, entry)
-    return entry
-
-
-def _forms(design: Any) -> Any:
-    from understudy.apply.binding import forms_of
-
-    return forms_of(design)
-
-
-def _check_values(located: Located, entry: Entry) -> None:
-    """Refuse private values in the configuration that the design does not have."""
-    theta, place = entry.config.theta, ("rooms", entry.name, "theta")
-    given: list[tuple[Place, Value]] = []
-    if theta.values is not None:
-        given += [((*place, "values", key), value) for key, value in theta.values.items()]
-    if theta.schedule is not None:
-        given.append(((*place, "schedule", "otherwise"), theta.schedule.otherwise))
-        given += [((*place, "schedule", "week", i, "value"), s.value) for i, s in enumerate(theta.schedule.week)]
-    for where, value in given:
-        if entry.preparation.theta(value) in (None, UNKNOWN):
-            raise located.error(where, f"{value!r} is none of the design's private values")
-
 
 # The service ----------------------------------------------------------------------------------------
 
@@ -252,7 +94,7 @@ class Gateway:
         self.metrics = Metrics()
         self.manager = ServiceManager()
         self.entries = entries_of(located)
-        key = MasterKey.read(config.key if ":" in config.key else located.file(config.key))
+        key = master_key(located)
         guard = None if config.rollback_guard is None else located.file(config.rollback_guard)
         self.ledger = Ledger(located.file(config.ledger), rollback_guard=guard)
         try:
@@ -339,6 +181,7 @@ class Gateway:
         if entry.config.many and entry.config.admit is not None:  # those that were admitted before
             others = {e.name for e in self.entries if e.fleet == entry.fleet and not e.config.many}
             others |= {n for e in self.entries if e.fleet == entry.fleet for n in e.config.names or ()}
+            others |= {name for fleet, name in self._rooms if fleet == entry.fleet}
             names = [*names, *(name for name in self.plant.fleets[entry.fleet].rooms if name not in others)]
         for name in names:
             self._begin(entry, name)
@@ -352,13 +195,12 @@ class Gateway:
     def _begin(self, entry: Entry, name: str) -> _Room:
         known = self._rooms.get((entry.fleet, name))
         if known is not None:
-            return known
-        theta = entry.config.theta
-        values: PrivateValues | Timetable
-        if theta.schedule is not None:
-            values = Timetable(theta.schedule)
-        else:
-            values = PrivateValues(round((theta.valid_for or 0.0) * _NS))
+            raise self.located.error(
+                ("rooms", entry.name),
+                f"the room {name!r} is one of {known.entry.name!r} too, in the same fleet; a room belongs to one entry",
+            )
+        values = entry.values()
+        if isinstance(values, PrivateValues):
             for since, value in self._told[entry.fleet].get(name, ()):
                 values.tell(since, value)
         ahead = round(entry.config.ahead * _NS)
@@ -382,7 +224,7 @@ class Gateway:
                     continue
                 name = entry.room(topic, pattern)
                 room = self._rooms.get((entry.fleet, name))
-                if room is not None:
+                if room is not None and room.entry is entry:
                     found.append((room, channel))
                 elif self._may_enter(entry, name):
                     return None
@@ -398,7 +240,8 @@ class Gateway:
         here = len(new) + self._entered[entry.name]
         if name in new:
             return True
-        if entry.config.admit is None or here >= entry.config.admit or not _is_topic_part(name):
+        taken = (entry.fleet, name) in self._rooms  # by another entry
+        if entry.config.admit is None or here >= entry.config.admit or taken or not _is_topic_part(name):
             self.metrics.rules["unknown_room"] += 1
             self.log.about(entry.name, "unknown_room", limit=entry.config.admit or 0)
             return False
@@ -458,11 +301,10 @@ class Gateway:
     def _tell(self, room: _Room, at: int, said: Any, receipt: Receipt | None, wall: int) -> bool:
         """A private value; whether its message is acknowledged later."""
         entry, values = room.entry, room.window.values
-        value = entry.preparation.theta(private_value(entry.config.theta, said))
-        if value is None or value is UNKNOWN:
+        value = entry.private_value(said)
+        if value is None:
             self.metrics.messages["unknown_value"] += 1
             self.log.about(room.name, "unknown_value")
-            value = None
         if at > wall + 86_400 * _NS:
             self.metrics.messages["future"] += 1
             return False
@@ -834,13 +676,13 @@ class Gateway:
         gauges["unconfirmed"] = len(self._unconfirmed)
         gauges["rooms"] = len(self._rooms)
         gauges["drift"] = sum(len(drift.tripped) for drift in self._drift.values())
-        budget = self.metrics.budget
-        budget.clear()
+        budget: Counter[str] = Counter()
         for room in self._rooms.values():
             total = room.entry.terms.total
             if total is not None:
                 spent = self.plant.fleets[room.entry.fleet].spent(room.name)
                 budget[budget_bucket(1.0 - spent / total if total else 0.0)] += 1
+        self.metrics.budget = budget  # at once: another thread reads it
 
     def _wait(self, woken: socket.socket) -> None:
         """Until a socket has something, or something is due."""

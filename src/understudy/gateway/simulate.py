@@ -35,6 +35,7 @@ from understudy._types import Array, Value
 from understudy.errors import ConfigurationError, UnderstudyError
 from understudy.gateway.config import Broker, Seconds, Section, read_file
 from understudy.models.family import Family, same_state
+from understudy.models.gauss_markov import GaussMarkov
 from understudy.models.model import Model
 
 _SECOND = 1_000_000_000
@@ -92,12 +93,14 @@ class RoomsFile(Section):
 def read_rooms(path: str | Path) -> RoomsFile:
     """The rooms that a file describes; paths in it are relative to it."""
     found, file, lines = read_file(path, RoomsFile)
-    named = [("design", found.design), *((name, getattr(found.broker, name)) for name in ("password_file", "ca"))]
-    for name, path in named:
-        if path is not None and not (file.parent / path).is_file():
-            place = (name,) if name == "design" else ("broker", name)
+    named: dict[tuple[str, ...], Path | None] = {("design",): found.design}
+    named |= {("broker", name): getattr(found.broker, name) for name in ("password_file", "ca", "cert", "key")}
+    there = {place: file.parent / name for place, name in named.items() if name is not None}
+    for place, name in there.items():
+        if not name.is_file():
             raise ConfigurationError(f"{file.name}:{lines[place]}: {'.'.join(place)}: there is no such file")
-    return found if found.design is None else found.model_copy(update={"design": file.parent / found.design})
+    broker = found.broker.model_copy(update={place[-1]: name for place, name in there.items() if len(place) > 1})
+    return found.model_copy(update={"broker": broker, "design": there.get(("design",))})
 
 
 # Rooms --------------------------------------------------------------------------------------------------
@@ -263,13 +266,16 @@ class Simulation:
             return readings - out.unconfirmed
 
 
+def paper_room(people: float) -> GaussMarkov:
+    """CO2 in the paper's room (Section V), which a simulation without a design has."""
+    return GaussMarkov(A=0.95, C=1.0, Q=0.1, R=0.1, b=10.0 * people, mean0=100.0, cov0=1.0)
+
+
 def _family(told: RoomsFile) -> Family:
     from understudy.randomizer.design import load_design
 
     if told.design is None:
-        from understudy.paper.setting import VALUES, room
-
-        return Family(room, VALUES)
+        return Family(paper_room, [0, 1])
     design = load_design(told.design)
     family: Family | None = getattr(design, "family", None)
     if family is None:
@@ -357,7 +363,7 @@ def _password(broker: Broker) -> str | None:
 # The command --------------------------------------------------------------------------------------------
 
 
-def run(path: Path, speed: float, readings: int | None, seed: int | None) -> None:
+def run(path: Path, speed: float, readings: int | None, seed: int | None, as_json: bool = False) -> None:
     """Publish what the file describes, until the last reading or Ctrl-C, with a line of progress every ten seconds."""
     import signal
 
@@ -385,4 +391,8 @@ def run(path: Path, speed: float, readings: int | None, seed: int | None) -> Non
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     done = simulation.run(stop)
-    print(f"{done:,} readings published", file=sys.stderr)
+    if as_json:
+        facts = {"server": told.broker.server, "rooms": many, "first": _text(pace.first), "readings": done}
+        print(json.dumps(facts, indent=2))
+    else:
+        print(f"{done:,} readings published", file=sys.stderr)

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import bisect
 import datetime as dt
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -106,12 +106,13 @@ class Timetable:
     ((True, 1), (True, 0))
     """
 
-    def __init__(self, schedule: Schedule) -> None:
+    def __init__(self, schedule: Schedule, value_of: Callable[[Any], Value] = lambda said: said) -> None:
         from zoneinfo import ZoneInfo
 
-        self._zone, self._otherwise = ZoneInfo(schedule.zone), schedule.otherwise
+        self._zone, self._otherwise = ZoneInfo(schedule.zone), value_of(schedule.otherwise)
         self._spans = [
-            (days_of(span.days), minutes_of(span.start), minutes_of(span.end), span.value) for span in schedule.week
+            (days_of(span.days), minutes_of(span.start), minutes_of(span.end), value_of(span.value))
+            for span in schedule.week
         ]
 
     def at(self, time: int) -> tuple[bool, Value]:
