@@ -14,6 +14,7 @@ Nothing here knows of filters: a `Plant` steps the fleet, as it does for the gat
 from __future__ import annotations
 
 import datetime as dt
+import gc
 import json
 import os
 import select
@@ -50,6 +51,7 @@ GROUP: Final = 1000
 _READ = 1 << 16  # bytes
 _LONGEST = 1 << 20  # bytes of a line
 _DAY = 86_400 * UNITS["s"]
+_OBJECTS = 50_000  # a group is some thousand without cycles, which are not to be looked through several times
 FORGETFUL: Final = (
     "no --ledger: draws and outputs are not remembered. When this process starts again it draws again, and each draw "
     "leaks again. Use --ledger for anything that is released."
@@ -315,6 +317,8 @@ def run(path: Path, how: PipeOptions, quiet: bool = False) -> None:
         pipe = LinePipe(lines, plant, preparation, room, 1 if room else how.admit, _tell, ahead)
         stop = stack.enter_context(Stop())
         target = Target(sys.stdout.fileno())
+        gc.freeze()
+        gc.set_threshold(_OBJECTS)
         with _summary(pipe, how.as_json, quiet):
             for group in groups(sys.stdin.fileno(), stop):
                 target.write(pipe.disguise(group))
