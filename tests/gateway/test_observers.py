@@ -4,6 +4,7 @@ The design gives away nothing (leakage 0), so that whatever a publication tells 
 service. The adversary is trained on labelled rooms and judged on others.
 """
 
+import datetime as dt
 import json
 import time
 from collections import defaultdict
@@ -99,3 +100,48 @@ def test_publications_tell_nothing_of_the_private_value(tmp_path):
     print({name: round(found, 2) for name, found in told.items()}, "twin", round(twin, 2))
     assert max(map(abs, told.values())) < LIMIT
     assert twin > LIMIT
+
+
+def delays(folder, release):
+    """Values, and seconds from each slot to its output, where the sensors of occupied rooms are slower than others."""
+    period = dt.timedelta(seconds=0.5)
+    rooms, slots = g.rooms_of(20), 30
+    with two_brokers(folder) as (inner, outer):
+        site = g.Site(
+            folder / "site", inner, outer, leakage=0.0, period=period, lateness=0.3, more=release,
+            theta="value: occupancy, time: time, valid_for: 0.5s",
+        )  # fmt: skip
+        rows = g.traffic(rooms, slots, seed=6)
+        values = np.array([[row.theta for row in rows[name]] for name in rooms])
+        with (
+            Listener(outer.port, "disguised/#") as listener,
+            Connection(inner.port, "sensors") as sensors,
+            g.GatewayProcess(site) as gateway,
+        ):
+            gateway.start()
+            offset = time.time() - time.monotonic()
+            first = dt.datetime.fromtimestamp(np.ceil(time.time()) + 1, dt.UTC)
+            for slot in range(slots):
+                at = first + slot * period
+                for occupied in (0, 1):
+                    time.sleep(max(at.timestamp() + 0.15 * occupied - time.time(), 0.0))
+                    for room in np.flatnonzero(values[:, slot] == occupied):
+                        send(sensors, rooms[room], rows[rooms[room]][slot]._replace(time=at))
+            g.settle(listener, 1.0)
+            assert gateway.stop() == 0
+        found = np.full((len(rooms), slots, 1), np.nan)
+        for publication in listener.publications:
+            at = dt.datetime.fromisoformat(json.loads(publication.payload)["time"])
+            place = rooms.index(publication.topic.split("/")[1]), round((at - first) / period)
+            found[place] = publication.at + offset - at.timestamp()
+        return values, found
+
+
+@pytest.mark.gateway(seconds=50, reason="two gateways, half a minute of readings as time passes")
+def test_a_fixed_time_of_release_hides_when_readings_come(tmp_path):
+    """Sensors that are slower where somebody is tell it by the times of outputs, but not where these are fixed."""
+    values, found = delays(tmp_path / "fixed", "release: 0.4s")
+    assert np.isfinite(found).mean() > 0.9
+    assert abs(evidence(found, values)) < LIMIT
+    values, found = delays(tmp_path / "twin", "")
+    assert evidence(found, values) > LIMIT

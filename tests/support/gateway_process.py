@@ -78,6 +78,7 @@ class Site:
     admit: int = 1000
     policy: str = "pass"  # about drift
     leakage: float = 0.3
+    more: str = ""  # another line of the rooms
     health: int = field(default_factory=free_port)
 
     def __post_init__(self) -> None:
@@ -113,6 +114,7 @@ rooms:
     lateness: {self.lateness}s
     admit: {self.admit}
     on_drift: {self.policy}
+    {self.more}
     budget: {self.budget}
     sensors: [{{topic: raw/+/co2, name: co2, {self.sensor}}}]
     theta: {{topic: private/+/occupancy, {self.theta}}}

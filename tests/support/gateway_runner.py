@@ -54,7 +54,7 @@ class EarlyPublisher(service.Gateway):
         def publishing(output: Output) -> bytes:
             content = bytes(render(output))
             topic, payload = content.split(b"\0", 1)
-            self.target.publish(topic, payload, False, [])
+            self.target.publish(topic, payload, False, [("disguised", "true")])
             self.target.write()
             self.passed("published")
             return content

@@ -128,7 +128,8 @@ class Gateway:
         self._group: list[Arrival] = []  # that is recorded, or is tried again
         self._again, self._failures = 0.0, 0
         self._queue: deque[int] = deque()  # numbers of messages to publish
-        self._scheduled: list[tuple[float, int]] = []  # and of those that leave at a time
+        # and of those that leave at a time: by their topics, since an order of arrival would tell what the time hides
+        self._scheduled: list[tuple[float, bytes, int]] = []
         self._release = {
             entry.fleet: (entry.cadence, entry.config.release)
             for entry in self.entries
@@ -485,7 +486,7 @@ class Gateway:
         cadence, release = self._release.get(fleet, (None, 0.0))
         due = 0.0 if cadence is None else cadence.time(cadence.slot(key)) / _NS + release
         if due > time.time():
-            heapq.heappush(self._scheduled, (due, number))
+            heapq.heappush(self._scheduled, (due, content, number))
         else:
             self._queue.append(number)
 
@@ -493,7 +494,7 @@ class Gateway:
         """Send what is recorded, as far as the window of the broker allows."""
         wall = time.time()
         while self._scheduled and self._scheduled[0][0] <= wall:
-            self._queue.append(heapq.heappop(self._scheduled)[1])
+            self._queue.append(heapq.heappop(self._scheduled)[2])
         if self._pause and time.monotonic() < self._pause:
             return
         while self._queue and self.target.up and len(self._unconfirmed) < self.target.window:
