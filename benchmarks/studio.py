@@ -3,8 +3,8 @@
     python benchmarks/studio.py [--moves 100]
 
 A browser moves the slider, one move after another has been drawn. The page says how long each took until its picture
-stood. In turns with it the same design is solved, with its whole card, by the library alone. Needs what the tests of the
-studio need. Ends with status 1 where the ratio of the 95th percentiles is above 3.
+stood. In turns with it the same design is solved, with its whole card, by the library alone. Needs what the tests of
+the studio need. Ends with status 1 where the ratio of the 95th percentiles is above 3.
 """
 
 from __future__ import annotations

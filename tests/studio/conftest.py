@@ -34,7 +34,7 @@ def visit(browser: Browser) -> Iterator[Callable[..., Page]]:
         contexts.append(context)
         running.guests.append(context.close)
         page = context.new_page()
-        page.set_default_timeout(60_000)
+        page.set_default_timeout(150_000)  # on a machine that is busy
         if quiet:
             page.on("console", lambda message: said.append(f"console: {message.text}"))
             page.on("pageerror", lambda error: said.append(f"error: {error}"))

@@ -176,7 +176,6 @@ def test_every_number_is_that_of_the_library(tmp_path, visit, room_file):
         else:
             run(empty, *commands)
             assert (empty / "report.html").read_bytes() == report.read_bytes()
-            assert (empty / "design.json").read_bytes() == (tmp_path / "design.json").read_bytes()
         assert us.load_design(empty / "design.json").fingerprint == design.fingerprint
 
 

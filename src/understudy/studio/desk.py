@@ -118,8 +118,7 @@ class Desk:
 
     async def open(self, path: Path, name: str, shown: str) -> None:
         """A history, a family or a design."""
-        if self.jobs.running is not None:
-            raise ConfigurationError(f"a job is running ({self.jobs.running.task}); cancel it, or wait for its end")
+        self.check_free()
         digest = await asyncio.to_thread(digest_of, path)
         source = Source(name, path, digest, path.stat().st_size, shown)
         if not name.casefold().endswith(".json"):
@@ -380,15 +379,25 @@ class Desk:
         if isinstance(every, bool) or not isinstance(every, int) or every < 1:
             raise ConfigurationError(f"decision_every = {every!r}; it must be a whole number of readings, 1 or more")
         leakage = amount(given.get("leakage", USUAL))
-        options = {
+        output = given.get("output", "lifelike")
+        if output not in ("lifelike", "least-change"):
+            raise ConfigurationError(f"output = {output!r}; it must be lifelike or least-change")
+        options: Plain = {
             **self._terms(given),
             "leakage": leakage,
             "decision_every": every,
             "clock": given.get("clock") is True,
+            "output": output,
         }
+        files, asked = self._family_file(), dict(options)
+        if output == "least-change":
+            if self.source is None or self.columns is None:
+                raise ConfigurationError("a least-change output is fitted to a history; open one first")
+            files |= self._history()
+            asked |= {"columns": self.columns, "name": self.source.name}
 
         async def work() -> None:
-            result = await self._job("causal", options, self._family_file(), takeaway.DESIGN)
+            result = await self._job("causal", asked, files, takeaway.DESIGN)
             design = await asyncio.to_thread(us.load_design, result.folder / takeaway.DESIGN)
             self._put(design, self._recipe("causal", {**options, "horizon": result.found["horizon"]}))
 
@@ -424,7 +433,7 @@ class Desk:
     def _stored(self) -> tuple[Path, str]:
         if self.design is None:
             raise ConfigurationError("there is no design yet")
-        path = self.folder / takeaway.DESIGN
+        path = self.folder / f"design-{self.design.fingerprint[-16:]}.json"  # one of its own: a job reads it later
         self.design.save(path)
         return path, digest_of(path)
 

@@ -254,10 +254,12 @@ export function designView(page) {
     const day = h("input", { id: "per-day", type: "text", value: "0.1 bit" });
     const every = h("input", { id: "every", type: "text", inputMode: "numeric", value: String(state.moves.every) });
     const clock = checkbox(w.clock, false);
+    const output = select([["lifelike", w.lifelike], ["least-change", w.least_change]], "lifelike");
+    output.id = "output";
     clock.box.id = "clock";
-    put(forms.causal, h("div.stack", {}, h("p", {}, w.causal_lead), state.moves.causal ? [field(w.per_day, day), field(w.every, every), state.moves.clock ? clock : null,
+    put(forms.causal, h("div.stack", {}, h("p", {}, w.causal_lead), state.moves.causal ? [field(w.per_day, day), field(w.every, every), state.moves.clock ? clock : null, state.data ? field(w.output, output) : null,
       details(w.options, two.el), h("div.actions", {}, h("button.go", { type: "button", "data-do": "causal", onclick: () =>
-        page.run("/api/causal", { ...two.read(), leakage: day.value, decision_every: whole_(every.value), clock: clock.box.checked }) }, w.causal_go))] : h("p.note", {}, w.causal_no)));
+        page.run("/api/causal", { ...two.read(), leakage: day.value, decision_every: whole_(every.value), clock: clock.box.checked, output: output.value }) }, w.causal_go))] : h("p.note", {}, w.causal_no)));
 
     const q = h("input", { id: "q", type: "text", inputMode: "decimal", value: "0.5" });
     const epoch = h("input", { id: "epoch", type: "text", inputMode: "numeric", value: String(state.moves.day ?? 96) });
