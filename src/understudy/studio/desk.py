@@ -207,9 +207,14 @@ class Desk:
         self._tasks.add(job)
         job.add_done_callback(self._tasks.discard)
 
+    @property
+    def busy(self) -> bool:
+        """Whether a job runs, or what it made is being taken in."""
+        return self.jobs.running is not None or bool(self._tasks)
+
     def check_free(self) -> None:
         """Refuse a second job."""
-        if self.jobs.running is not None or self._tasks:
+        if self.busy:
             running = self.jobs.running or Job("work")
             raise ConfigurationError(f"a job is running ({running.task}); cancel it, or wait for its end")
 
@@ -354,6 +359,8 @@ class Desk:
 
     def find_costs(self, given: Plain) -> None:
         """Begin to work out the costs, which serve every demand."""
+        if given.get("auto") is True and self.busy:  # two tabs ask by themselves
+            return
         self.check_free()
         terms = self._terms(given)
         if self.recipe is not None and self.recipe.kind == "room":
@@ -439,6 +446,8 @@ class Desk:
 
     def look(self, given: Plain) -> None:
         """Begin the traces and what adversaries conclude from them."""
+        if given.get("auto") is True and self.busy:
+            return
         self.check_free()
         design, row = self.design, given.get("row", 0)
         if design is None:
@@ -526,7 +535,7 @@ class Desk:
             "revision": self.revision,
             "traces": self.traces,
             "job": None if running is None else running.plain(),
-            "busy": bool(self._tasks),
+            "busy": self.busy,
             "started": self.jobs.started,
             "solved": self.solved,
             "failure": self.failure,
@@ -559,9 +568,8 @@ class Desk:
             "day": max(1, round(86_400.0 / float(period))) if period else None,
         }  # fmt: skip
 
-    def whole_design(self) -> Plain:
-        """The design with its card, commands and script."""
-        design, recipe = self._present()
+    def whole_design(self, design: AnyDesign, recipe: Recipe) -> Plain:
+        """A design with its card, commands and script; it may be another already when they are there."""
         audit = None if self.audit_path is None else load_audit(self.audit_path)
         call = {"causal": "design_causal", "coin": "design_coin", "tuned": "tune", "opened": "load_design"}
         name = call.get(recipe.kind, "design")

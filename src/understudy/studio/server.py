@@ -297,10 +297,10 @@ class Studio:
         return answer(self.desk.state())
 
     async def _design(self, request: Request) -> Response:
-        try:
-            return answer(await asyncio.to_thread(self.desk.whole_design))
-        except UnderstudyError as error:
-            return failure(409, str(error))
+        design, recipe = self.desk.design, self.desk.recipe
+        if design is None or recipe is None:
+            return answer(None)
+        return answer(await asyncio.to_thread(self.desk.whole_design, design, recipe))
 
     async def _room(self, request: Request) -> Response:
         await self.desk.open_room()

@@ -110,7 +110,7 @@ async function show() {
   const name = step();
   views[name] ??= make[name](page);
   if (main.firstChild?.dataset?.view !== name || main.children.length < 2) {
-    const box = h("div", { "data-view": name }, h("div.intro", {}, h("h2", {}, words[name].title), h("p.lead", {}, words[name].lead)));
+    const box = h("div", { "data-view": name }, h("div.intro", {}, h("h1", {}, words[name].title), h("p.lead", {}, words[name].lead)));
     put(main, box, alarm, job, bar, views[name].el);
   }
   showJob(page.state.job);

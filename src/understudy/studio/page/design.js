@@ -16,7 +16,7 @@ export function designView(page) {
   const left = h("div.stick", {}, h("div.panel.stack", {}, tabs, forms.draw, forms.causal, forms.coin)), right = h("div", {}, verdict, figures, frontier, kernel, card, pins);
   const el = h("div", {}, none, h("div.side", {}, left, right), h("p.note", {}, w.trap), h("p.note", {}, w.no_draw),
     h("div.actions", {}, h("button.go", { type: "button", "data-do": "next", onclick: () => page.go("looks") }, w.next)));
-  let kind = "draw", formOf = null, whole = null, number = 0, chart = null, settle = 0, base = null, unit = "bits";
+  let kind = "draw", formOf = null, whole = null, number = 0, chart = null, settle = 0, base = null, unit = "bits", costsOf = null;
 
   // Which kind of design ------------------------------------------------------------------------------
 
@@ -214,7 +214,7 @@ export function designView(page) {
       await page.run("/api/pin", { slot, label: name.value || null });
     };
     const shown = state.pins.filter(Boolean);
-    const show = (key, x) => (x === null || x === undefined ? "–" : typeof x === "number" ? value(`pin-${key}`, x, ["wrong_at_least", "relative"].includes(key) ? `${percent(x)} %` : num(x))
+    const show = (key, x) => (x === null || x === undefined ? "–" : typeof x === "number" ? value(`pin-${key}`, x, key === "wrong_at_least" ? `${floor(100 * x)} %` : key === "relative" ? `${percent(x)} %` : num(x))
       : h("span", { className: key === "fingerprint" ? "fingerprint" : "" }, String(x)));
     put(pins, panel(w.pins,
       shown.length ? table(w.pins, ["", ...state.pins.map((each, k) => (each ? "AB"[k] : null)).filter(Boolean)],
@@ -295,8 +295,9 @@ export function designView(page) {
         formOf = key;
         build(state);
       }
-      if (state.fit && !state.base && !state.job && !state.failure && !state.has_design && kind === "draw") {
-        page.run("/api/base", { distortion: "mae", fresh: 0, horizon: null, pseudo: null });
+      if (state.fit && !state.base && !state.busy && !state.failure && !state.has_design && kind === "draw" && costsOf !== key) {
+        costsOf = key;
+        page.run("/api/base", { distortion: "mae", fresh: 0, horizon: null, pseudo: null, auto: true });
       }
       if (base && fresh) takeDemand(state);
       whole = await page.design();

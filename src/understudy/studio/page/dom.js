@@ -57,7 +57,7 @@ export function details(summary, ...content) {
 }
 
 export function panel(title, ...content) {
-  return h("section.panel", {}, title && h("h3", {}, title), ...content);
+  return h("section.panel", {}, title && h("h2", {}, title), ...content);
 }
 
 export function list(items) {
