@@ -507,7 +507,7 @@ def test_two_tabs_and_a_reload_in_the_middle_of_a_fit(tmp_path, visit, room_file
         second.locator("body[data-ready=yes]").wait_for()
         go(page, "fit")
         click(page, "fit")
-        second.locator("[data-job=fit]").wait_for()
+        second.locator("div[data-job=fit]").wait_for()
         page.reload()
         page.locator("body[data-ready=yes]").wait_for()
         for tab in (page, second):

@@ -295,8 +295,8 @@ export function designView(page) {
         formOf = key;
         build(state);
       }
-      if (state.fit && !state.base && !state.busy && !state.failure && !state.has_design && kind === "draw" && costsOf !== key) {
-        costsOf = key;
+      if (state.fit && !state.base && !state.busy && !state.failure && !state.has_design && kind === "draw" && costsOf !== state.revision) {
+        costsOf = state.revision;
         page.run("/api/base", { distortion: "mae", fresh: 0, horizon: null, pseudo: null, auto: true });
       }
       if (base && fresh) takeDemand(state);
