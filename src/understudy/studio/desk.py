@@ -200,12 +200,12 @@ class Desk:
             except Exception as error:  # its message may hold a reading
                 words = f"a fault of the program ({type(error).__name__}); please report it"
                 self.failure = {"task": task, "words": words, "cancelled": False}
+            self._tasks.discard(job)  # who asks now what is new must not hear that work goes on
             self.change()
 
         self.failure = None
         job = asyncio.get_running_loop().create_task(run())
         self._tasks.add(job)
-        job.add_done_callback(self._tasks.discard)
 
     @property
     def busy(self) -> bool:

@@ -366,7 +366,9 @@ class Studio:
             while not self.stopping:
                 changed = self.changed
                 job = self.desk.jobs.running
-                told = {"revision": self.desk.revision, "job": None if job is None else job.plain()}
+                told = {
+                    "revision": self.desk.revision, "busy": self.desk.busy, "job": None if job is None else job.plain(),
+                }  # fmt: skip
                 yield b"data: " + orjson.dumps(told) + b"\n\n"
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(changed.wait(), BEAT)

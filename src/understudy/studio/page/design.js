@@ -202,7 +202,7 @@ export function designView(page) {
       said.size ? null : h("strong", {}, found.advice.title), reasons.map((line) => h("p", {}, line))) : null);
     put(card, panel(w.card,
       table(c.caption || w.card, c.head, c.measures.map((m) => [m.title, value(`measure-${m.name}`, m.value, m.shown), m.prior, m.note ? `${m.sentence} ${m.note}` : m.sentence]), { wide: true }),
-      details(w.facts, table(w.facts, ["", ""], c.facts)),
+      details(w.facts, table(w.facts, [w.fact, w.what], c.facts)),
       c.sections.map(([title, items]) => details(title, list(items))),
       h("p.call", {}, `${w.fingerprint} `, h("code", { "data-name": "fingerprint" }, found.facts.fingerprint)),
       source(page.words, found.call)));
@@ -217,7 +217,7 @@ export function designView(page) {
     const show = (key, x) => (x === null || x === undefined ? "–" : typeof x === "number" ? value(`pin-${key}`, x, key === "wrong_at_least" ? `${floor(100 * x)} %` : key === "relative" ? `${percent(x)} %` : num(x))
       : h("span", { className: key === "fingerprint" ? "fingerprint" : "" }, String(x)));
     put(pins, panel(w.pins,
-      shown.length ? table(w.pins, ["", ...state.pins.map((each, k) => (each ? "AB"[k] : null)).filter(Boolean)],
+      shown.length ? table(w.pins, [w.figure, ...state.pins.map((each, k) => (each ? "AB"[k] : null)).filter(Boolean)],
         Object.entries(w.pin_rows).map(([key, words]) => [words, ...shown.map((each) => show(key, each[key]))])) : h("p", {}, w.pin_empty),
       h("div.fields", {}, field(w.pin_name, name), h("div.actions", {}, h("button.small", { type: "button", "data-do": "pin-a", onclick: pin(0) }, w.pin_a),
         h("button.small", { type: "button", "data-do": "pin-b", onclick: pin(1) }, w.pin_b)))));
