@@ -29,12 +29,12 @@ def visit(browser: Browser) -> Iterator[Callable[..., Page]]:
     contexts: list[Any] = []
     said: list[str] = []
 
-    def open_page(running: Running, path: str = "", quiet: bool = True, **options: Any) -> Page:
+    def open_page(running: Running, quiet: bool = True, **options: Any) -> Page:
         context = browser.new_context(viewport=options.pop("viewport", {"width": 1280, "height": 900}), **options)
         contexts.append(context)
         running.guests.append(context.close)
         page = context.new_page()
-        page.set_default_timeout(60_000)
+        page.set_default_timeout(150_000)  # on a machine that is busy
         if quiet:
             page.on("console", lambda message: said.append(f"console: {message.text}"))
             page.on("pageerror", lambda error: said.append(f"error: {error}"))
@@ -43,7 +43,10 @@ def visit(browser: Browser) -> Iterator[Callable[..., Page]]:
         def own(url: str) -> bool:
             return url.startswith((running.origin + "/", "data:"))
 
-        page.goto(running.address + path)
+        if running.cookie:  # the token is spent
+            name, secret = running.cookie.split("=", 1)
+            context.add_cookies([{"name": name, "value": secret, "url": running.origin}])
+        page.goto(running.origin if running.cookie else running.address)
         page.locator("body[data-ready=yes]").wait_for()
         return page
 

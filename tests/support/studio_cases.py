@@ -195,21 +195,42 @@ def go(page: Any, view: str) -> None:
     page.locator(f"body[data-view={view}]").wait_for()
 
 
-def idle(page: Any) -> None:
+def state_of(page: Any) -> dict[str, Any]:
+    """What the studio says, asked by the page."""
+    return page.evaluate("fetch('/api/state').then(found => found.json())")
+
+
+def idle(page: Any, seconds: float = 280.0) -> None:
     """No job runs, and the page shows what the last one made."""
-    page.locator("body[data-job='']").wait_for(timeout=280_000)
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        state = state_of(page)
+        shown = page.get_attribute("body", "data-revision") == str(state["revision"])
+        if shown and state["job"] is None and not state["busy"]:
+            return
+        page.wait_for_timeout(50)
+    raise TimeoutError("the page did not come to rest")
+
+
+def act(page: Any, name: str) -> None:
+    """A button that begins a job, and its end."""
+    with page.expect_response(f"**/api/{name}"):
+        click(page, name)
+    idle(page)
 
 
 def read_history(page: Any, path: Path, reading: str, private: str, time_: str | None = None) -> None:
     """Upload a file, say what its columns are, and read it."""
-    page.set_input_files("#file", path)
+    with page.expect_response("**/api/open"):
+        page.set_input_files("#file", path)
+    idle(page)
     page.locator(f"#reading input[value='{reading}']").wait_for()
     for box in page.locator("#reading input").all():
         box.set_checked(box.get_attribute("value") == reading)
     page.select_option("#private", private)
     if time_ is not None:
         page.select_option("#time", time_)
-    click(page, "data")
+    act(page, "data")
     page.locator("[data-name=rows]").wait_for()
 
 
@@ -217,15 +238,14 @@ def fit_models(page: Any, model: str) -> None:
     """Fit, and wait for what came out."""
     go(page, "fit")
     page.select_option("#model", model)
-    click(page, "fit")
+    act(page, "fit")
     page.locator("[data-model]").wait_for()
-    idle(page)
 
 
 def to_design(page: Any) -> None:
     """The design, with the costs that it needs."""
     go(page, "design")
-    page.locator("[data-name=fingerprint]").wait_for()
+    page.locator("main code[data-name=fingerprint]:visible").wait_for()
     idle(page)
 
 

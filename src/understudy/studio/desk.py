@@ -118,8 +118,7 @@ class Desk:
 
     async def open(self, path: Path, name: str, shown: str) -> None:
         """A history, a family or a design."""
-        if self.jobs.running is not None:
-            raise ConfigurationError(f"a job is running ({self.jobs.running.task}); cancel it, or wait for its end")
+        self.check_free()
         digest = await asyncio.to_thread(digest_of, path)
         source = Source(name, path, digest, path.stat().st_size, shown)
         if not name.casefold().endswith(".json"):
@@ -201,16 +200,21 @@ class Desk:
             except Exception as error:  # its message may hold a reading
                 words = f"a fault of the program ({type(error).__name__}); please report it"
                 self.failure = {"task": task, "words": words, "cancelled": False}
+            self._tasks.discard(job)  # who asks now what is new must not hear that work goes on
             self.change()
 
         self.failure = None
         job = asyncio.get_running_loop().create_task(run())
         self._tasks.add(job)
-        job.add_done_callback(self._tasks.discard)
+
+    @property
+    def busy(self) -> bool:
+        """Whether a job runs, or what it made is being taken in."""
+        return self.jobs.running is not None or bool(self._tasks)
 
     def check_free(self) -> None:
         """Refuse a second job."""
-        if self.jobs.running is not None or self._tasks:
+        if self.busy:
             running = self.jobs.running or Job("work")
             raise ConfigurationError(f"a job is running ({running.task}); cancel it, or wait for its end")
 
@@ -355,6 +359,8 @@ class Desk:
 
     def find_costs(self, given: Plain) -> None:
         """Begin to work out the costs, which serve every demand."""
+        if given.get("auto") is True and self.busy:  # two tabs ask by themselves
+            return
         self.check_free()
         terms = self._terms(given)
         if self.recipe is not None and self.recipe.kind == "room":
@@ -380,15 +386,25 @@ class Desk:
         if isinstance(every, bool) or not isinstance(every, int) or every < 1:
             raise ConfigurationError(f"decision_every = {every!r}; it must be a whole number of readings, 1 or more")
         leakage = amount(given.get("leakage", USUAL))
-        options = {
+        output = given.get("output", "lifelike")
+        if output not in ("lifelike", "least-change"):
+            raise ConfigurationError(f"output = {output!r}; it must be lifelike or least-change")
+        options: Plain = {
             **self._terms(given),
             "leakage": leakage,
             "decision_every": every,
             "clock": given.get("clock") is True,
+            "output": output,
         }
+        files, asked = self._family_file(), dict(options)
+        if output == "least-change":
+            if self.source is None or self.columns is None:
+                raise ConfigurationError("a least-change output is fitted to a history; open one first")
+            files |= self._history()
+            asked |= {"columns": self.columns, "name": self.source.name}
 
         async def work() -> None:
-            result = await self._job("causal", options, self._family_file(), takeaway.DESIGN)
+            result = await self._job("causal", asked, files, takeaway.DESIGN)
             design = await asyncio.to_thread(us.load_design, result.folder / takeaway.DESIGN)
             self._put(design, self._recipe("causal", {**options, "horizon": result.found["horizon"]}))
 
@@ -424,12 +440,14 @@ class Desk:
     def _stored(self) -> tuple[Path, str]:
         if self.design is None:
             raise ConfigurationError("there is no design yet")
-        path = self.folder / takeaway.DESIGN
+        path = self.folder / f"design-{self.design.fingerprint[-16:]}.json"  # one of its own: a job reads it later
         self.design.save(path)
         return path, digest_of(path)
 
     def look(self, given: Plain) -> None:
         """Begin the traces and what adversaries conclude from them."""
+        if given.get("auto") is True and self.busy:
+            return
         self.check_free()
         design, row = self.design, given.get("row", 0)
         if design is None:
@@ -517,7 +535,7 @@ class Desk:
             "revision": self.revision,
             "traces": self.traces,
             "job": None if running is None else running.plain(),
-            "busy": bool(self._tasks),
+            "busy": self.busy,
             "started": self.jobs.started,
             "solved": self.solved,
             "failure": self.failure,
@@ -550,9 +568,8 @@ class Desk:
             "day": max(1, round(86_400.0 / float(period))) if period else None,
         }  # fmt: skip
 
-    def whole_design(self) -> Plain:
-        """The design with its card, commands and script."""
-        design, recipe = self._present()
+    def whole_design(self, design: AnyDesign, recipe: Recipe) -> Plain:
+        """A design with its card, commands and script; it may be another already when they are there."""
         audit = None if self.audit_path is None else load_audit(self.audit_path)
         call = {"causal": "design_causal", "coin": "design_coin", "tuned": "tune", "opened": "load_design"}
         name = call.get(recipe.kind, "design")

@@ -297,10 +297,10 @@ class Studio:
         return answer(self.desk.state())
 
     async def _design(self, request: Request) -> Response:
-        try:
-            return answer(await asyncio.to_thread(self.desk.whole_design))
-        except UnderstudyError as error:
-            return failure(409, str(error))
+        design, recipe = self.desk.design, self.desk.recipe
+        if design is None or recipe is None:
+            return answer(None)
+        return answer(await asyncio.to_thread(self.desk.whole_design, design, recipe))
 
     async def _room(self, request: Request) -> Response:
         await self.desk.open_room()
@@ -366,7 +366,9 @@ class Studio:
             while not self.stopping:
                 changed = self.changed
                 job = self.desk.jobs.running
-                told = {"revision": self.desk.revision, "job": None if job is None else job.plain()}
+                told = {
+                    "revision": self.desk.revision, "busy": self.desk.busy, "job": None if job is None else job.plain(),
+                }  # fmt: skip
                 yield b"data: " + orjson.dumps(told) + b"\n\n"
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(changed.wait(), BEAT)

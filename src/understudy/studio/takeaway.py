@@ -63,7 +63,7 @@ def commands(recipe: Recipe, design: AnyDesign, audited: bool) -> list[str]:
         clock = " --clock" if given.get("clock") else ""
         found.append(
             f"understudy design {q(family)} --per day{_demand(given)} --decision-every {given['decision_every']}"
-            f"{clock}{_shared(given)} -o {DESIGN}"
+            f"{clock}{_output(recipe)}{_shared(given)} -o {DESIGN}"
         )
     elif recipe.kind == "coin":
         reading = "".join(f" --reading {q(name)}" for name in recipe.columns["reading"])
@@ -102,6 +102,13 @@ def _demand(given: Plain) -> str:
         if given.get(name) is not None:
             return f" --{name.replace('_', '-')} {shlex.quote(str(given[name]))}"
     return ""
+
+
+def _output(recipe: Recipe) -> str:
+    """Outputs that are filters of the scores, and the history that they are fitted to."""
+    if recipe.given.get("output") != "least-change":
+        return ""
+    return f" --output least-change --history {shlex.quote(recipe.history or '')}"
 
 
 def _shared(given: Plain) -> str:
@@ -175,14 +182,18 @@ def _call(recipe: Recipe, design: AnyDesign) -> list[str]:
     if recipe.kind == "causal":
         every, leakage = given.pop("decision_every"), given.pop("leakage", 0.0)
         given.pop("clock", None)
+        least = given.pop("output", "") == "least-change"
+        more = ", output='least-change', history=read_again(history, family)" if least else ""
         how = "clock=True" if recipe.given.get("clock") else f"np.linalg.matrix_power(T, {every})"
         top = [] if recipe.given.get("clock") else [
             "import numpy as np", "", 'T = np.array(family.about["chain"]["transition"])',
         ]  # fmt: skip
+        if least:
+            top = ["from understudy.identify.fit import read_again", *top]
         return [
             *top,
             f'rate = us.at_most({leakage!r}, 86400.0 / (family.about["period"] * {every}))',
-            f"design = us.design_causal(family, {how}, rate=rate, decision_every={every}, {_arguments(given)})",
+            f"design = us.design_causal(family, {how}, rate=rate, decision_every={every}, {_arguments(given)}{more})",
         ]
     if recipe.kind == "coin":
         names, c = list(design.values), recipe.columns

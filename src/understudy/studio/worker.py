@@ -335,6 +335,9 @@ def causal(asked: Plain, tell: Tell) -> Plain:
             "a leakage per day needs the period of the readings, and the family has none; fit with a time column"
         )
     chain = (known.get("chain") or {}).get("transition")
+    given: Plain = {}
+    if asked["output"] == "least-change":
+        given = {"output": "least-change", "history": read_again(_table(asked, tell), family)}
     step = None if asked["clock"] else np.linalg.matrix_power(np.array(chain, dtype=float), every)
     rate = us.at_most(asked["leakage"], _DAY / (float(period) * every))
 
@@ -342,7 +345,7 @@ def causal(asked: Plain, tell: Tell) -> Plain:
         return us.design_causal(
             family, step, asked["pseudo"], clock=asked["clock"] or None, rate=rate, decision_every=every,
             horizon=horizon, distortion=asked["distortion"], fresh=asked["fresh"],
-            progress=lambda share: tell(0.8 * share, ""),
+            progress=lambda share: tell(0.8 * share, ""), **given,
         )  # fmt: skip
 
     horizon = asked["horizon"]
@@ -508,7 +511,7 @@ TASKS: dict[str, Callable[[Plain, Tell], Plain]] = {
 
 def _end_with_the_studio() -> None:
     """Wait for the end of the standard input, in a thread of its own; nothing is left to do then."""
-    while sys.stdin.buffer.read(1):
+    while os.read(0, 1):  # not by sys.stdin, whose lock would outlive the program
         pass
     os._exit(1)
 

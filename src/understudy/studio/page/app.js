@@ -86,6 +86,12 @@ function frame() {
     h("strong", {}, page.state.failure?.cancelled ? words.page.cancel : words.page.failed), h("p", {}, failure)) : null);
 }
 
+// One job at a time: what begins one waits for the end of the other.
+const JOBS = new Set(["data", "fit", "tune", "base", "causal", "coin", "looks", "audit"]);
+function lock(busy) {
+  for (const button of main.querySelectorAll("button[data-do]")) if (JOBS.has(button.dataset.do)) button.disabled = busy;
+}
+
 let jobShown = null;
 function showJob(running) {
   if (!running) {
@@ -110,13 +116,14 @@ async function show() {
   const name = step();
   views[name] ??= make[name](page);
   if (main.firstChild?.dataset?.view !== name || main.children.length < 2) {
-    const box = h("div", { "data-view": name }, h("div.intro", {}, h("h2", {}, words[name].title), h("p.lead", {}, words[name].lead)));
+    const box = h("div", { "data-view": name }, h("div.intro", {}, h("h1", {}, words[name].title), h("p.lead", {}, words[name].lead)));
     put(main, box, alarm, job, bar, views[name].el);
   }
   showJob(page.state.job);
   if (name !== "data" && name !== "fit" && page.state.has_design) await page.design();
   frame();
   await views[name].update(page.state);
+  lock(page.state.busy);
   document.body.dataset.view = name;
   document.body.dataset.revision = page.state.revision;
 }
@@ -133,7 +140,9 @@ listen(
     put(gone);
     document.body.dataset.gone = "";
     showJob(told.job);
-    if (told.revision === page.state.revision || told.revision === page.own || fetching) return;
+    lock(told.busy);
+    const known = told.revision === page.state.revision || told.revision === page.own;
+    if ((known && told.busy === page.state.busy) || fetching) return;
     fetching = true;
     try {
       await page.refresh();

@@ -16,7 +16,7 @@ export function designView(page) {
   const left = h("div.stick", {}, h("div.panel.stack", {}, tabs, forms.draw, forms.causal, forms.coin)), right = h("div", {}, verdict, figures, frontier, kernel, card, pins);
   const el = h("div", {}, none, h("div.side", {}, left, right), h("p.note", {}, w.trap), h("p.note", {}, w.no_draw),
     h("div.actions", {}, h("button.go", { type: "button", "data-do": "next", onclick: () => page.go("looks") }, w.next)));
-  let kind = "draw", formOf = null, whole = null, number = 0, chart = null, settle = 0, base = null, unit = "bits";
+  let kind = "draw", formOf = null, whole = null, number = 0, chart = null, settle = 0, base = null, unit = "bits", costsOf = null;
 
   // Which kind of design ------------------------------------------------------------------------------
 
@@ -202,7 +202,7 @@ export function designView(page) {
       said.size ? null : h("strong", {}, found.advice.title), reasons.map((line) => h("p", {}, line))) : null);
     put(card, panel(w.card,
       table(c.caption || w.card, c.head, c.measures.map((m) => [m.title, value(`measure-${m.name}`, m.value, m.shown), m.prior, m.note ? `${m.sentence} ${m.note}` : m.sentence]), { wide: true }),
-      details(w.facts, table(w.facts, ["", ""], c.facts)),
+      details(w.facts, table(w.facts, [w.fact, w.what], c.facts)),
       c.sections.map(([title, items]) => details(title, list(items))),
       h("p.call", {}, `${w.fingerprint} `, h("code", { "data-name": "fingerprint" }, found.facts.fingerprint)),
       source(page.words, found.call)));
@@ -214,10 +214,10 @@ export function designView(page) {
       await page.run("/api/pin", { slot, label: name.value || null });
     };
     const shown = state.pins.filter(Boolean);
-    const show = (key, x) => (x === null || x === undefined ? "–" : typeof x === "number" ? value(`pin-${key}`, x, ["wrong_at_least", "relative"].includes(key) ? `${percent(x)} %` : num(x))
+    const show = (key, x) => (x === null || x === undefined ? "–" : typeof x === "number" ? value(`pin-${key}`, x, key === "wrong_at_least" ? `${floor(100 * x)} %` : key === "relative" ? `${percent(x)} %` : num(x))
       : h("span", { className: key === "fingerprint" ? "fingerprint" : "" }, String(x)));
     put(pins, panel(w.pins,
-      shown.length ? table(w.pins, ["", ...state.pins.map((each, k) => (each ? "AB"[k] : null)).filter(Boolean)],
+      shown.length ? table(w.pins, [w.figure, ...state.pins.map((each, k) => (each ? "AB"[k] : null)).filter(Boolean)],
         Object.entries(w.pin_rows).map(([key, words]) => [words, ...shown.map((each) => show(key, each[key]))])) : h("p", {}, w.pin_empty),
       h("div.fields", {}, field(w.pin_name, name), h("div.actions", {}, h("button.small", { type: "button", "data-do": "pin-a", onclick: pin(0) }, w.pin_a),
         h("button.small", { type: "button", "data-do": "pin-b", onclick: pin(1) }, w.pin_b)))));
@@ -254,10 +254,12 @@ export function designView(page) {
     const day = h("input", { id: "per-day", type: "text", value: "0.1 bit" });
     const every = h("input", { id: "every", type: "text", inputMode: "numeric", value: String(state.moves.every) });
     const clock = checkbox(w.clock, false);
+    const output = select([["lifelike", w.lifelike], ["least-change", w.least_change]], "lifelike");
+    output.id = "output";
     clock.box.id = "clock";
-    put(forms.causal, h("div.stack", {}, h("p", {}, w.causal_lead), state.moves.causal ? [field(w.per_day, day), field(w.every, every), state.moves.clock ? clock : null,
+    put(forms.causal, h("div.stack", {}, h("p", {}, w.causal_lead), state.moves.causal ? [field(w.per_day, day), field(w.every, every), state.moves.clock ? clock : null, state.data ? field(w.output, output) : null,
       details(w.options, two.el), h("div.actions", {}, h("button.go", { type: "button", "data-do": "causal", onclick: () =>
-        page.run("/api/causal", { ...two.read(), leakage: day.value, decision_every: whole_(every.value), clock: clock.box.checked }) }, w.causal_go))] : h("p.note", {}, w.causal_no)));
+        page.run("/api/causal", { ...two.read(), leakage: day.value, decision_every: whole_(every.value), clock: clock.box.checked, output: output.value }) }, w.causal_go))] : h("p.note", {}, w.causal_no)));
 
     const q = h("input", { id: "q", type: "text", inputMode: "decimal", value: "0.5" });
     const epoch = h("input", { id: "epoch", type: "text", inputMode: "numeric", value: String(state.moves.day ?? 96) });
@@ -293,8 +295,9 @@ export function designView(page) {
         formOf = key;
         build(state);
       }
-      if (state.fit && !state.base && !state.job && !state.failure && !state.has_design && kind === "draw") {
-        page.run("/api/base", { distortion: "mae", fresh: 0, horizon: null, pseudo: null });
+      if (state.fit && !state.base && !state.busy && !state.failure && !state.has_design && kind === "draw" && costsOf !== state.revision) {
+        costsOf = state.revision;
+        page.run("/api/base", { distortion: "mae", fresh: 0, horizon: null, pseudo: null, auto: true });
       }
       if (base && fresh) takeDemand(state);
       whole = await page.design();

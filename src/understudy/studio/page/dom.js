@@ -45,7 +45,7 @@ export function table(caption, head, rows, options = {}) {
     k === 0 && options.named !== false
       ? h("th", { scope: "row" }, content ?? "")
       : h(numeric.has(k) ? "td.numeric" : "td", {}, content ?? "");
-  return h("div.scroll", { tabIndex: 0, role: "region", "aria-label": caption },
+  return h("div.scroll", { tabIndex: 0, role: "group", "aria-label": caption },
     h(options.wide ? "table.wide" : "table", {},
       h(options.caption ? "caption" : "caption.hidden", {}, caption),
       h("thead", {}, h("tr", {}, head.map((name, k) => h(numeric.has(k) ? "th.numeric" : "th", { scope: "col" }, name)))),
@@ -57,7 +57,7 @@ export function details(summary, ...content) {
 }
 
 export function panel(title, ...content) {
-  return h("section.panel", {}, title && h("h3", {}, title), ...content);
+  return h("section.panel", {}, title && h("h2", {}, title), ...content);
 }
 
 export function list(items) {

@@ -36,7 +36,7 @@ export function fitView(page) {
     return panel(w.gate,
       h("p", { "data-gate": String(g.fits) }, tag, " ", g.sentence ?? ""),
       windows.length ? [
-        h("h4", {}, w.tells),
+        h("h3", {}, w.tells),
         dots(windows.map((each, k) => ({ name: g.rows[k][0], value: each.excess, low: each.low, high: each.high, tone: each.low > 0 ? "red" : "accent" })),
           { axis: w.leak, words: w.tells_alt, guides: [[0, ""]] }),
         details(page.words.page.table, table(w.tells, g.head, g.rows.map((row, k) => row.map((cell, c) => (c === 3 ? value("excess", windows[k].excess, cell) : cell))), { numeric: [1, 2, 3, 4, 5, 6, 7] }),
@@ -52,10 +52,10 @@ export function fitView(page) {
       const title = `${fill(w.value, { private: f.private, value: row.value })}${f.readings.length > 1 ? `, ${row.channel}` : ""}`;
       const lags = row.memory.map((_, k) => k + 1);
       return panel(title,
-        h("h4", {}, w.qq),
+        h("h3", {}, w.qq),
         lines({ x: row.normal, words: fill(w.qq_alt, row), xLabel: w.normal, yLabel: w.scores, height: 230, legend: false, yRange: [-4, 4], xRange: [-4, 4] },
           [{ values: row.normal, tone: "quiet", dash: [4, 4], width: 1.5 }, { values: row.found, tone: "accent", points: true, width: 1.5 }]),
-        h("h4", {}, w.acf),
+        h("h3", {}, w.acf),
         lines({ x: lags, words: fill(w.acf_alt, row), xLabel: w.lag, height: 170, legend: false, guides: [row.band, -row.band], xRange: [0.3, lags.length + 0.7], xIncrs: [1, 2, 5, 10],
           yRange: [-0.02 + Math.min(-2 * row.band, ...row.memory.filter(Number.isFinite)), 0.02 + Math.max(2 * row.band, ...row.memory.filter(Number.isFinite))] },
           [{ values: row.memory, tone: "accent", bars: true, width: 0 }]),

@@ -21,7 +21,7 @@ export function looksView(page) {
     const all = looks.traces.flatMap((each) => each.y).filter(Number.isFinite);
     const range = [Math.min(...all), Math.max(...all)], pad = 0.06 * (range[1] - range[0] || 1);
     put(traces, panel(title, state.traces === false ? h("p", {}, w.hidden) : null, h("div.traces", {}, others.map((each) =>
-      h("div", {}, h("h4", {}, fill(w.trace_played, { value: each.value })),
+      h("div", {}, h("h3", {}, fill(w.trace_played, { value: each.value })),
         lines({ x, words: fill(w.trace_alt, { value: each.value }), height: 200, xLabel: w.reading, yRange: [range[0] - pad, range[1] + pad] },
           [{ label: w.trace_true, values: first.y, tone: "quiet", width: 1.5 }, { label: fill(w.trace_played, { value: each.value }), values: each.y, tone: "accent", width: 2 }])))),
       source(page.words, "us.disguise(readings, source, target)")));
@@ -40,7 +40,7 @@ export function looksView(page) {
       String(each.averaging), each.likelihood ? value("likelihood", Math.max(...each.likelihood), best(each.likelihood, looks.values)) : "–",
       each.bayes ? value("bayes", Math.max(...each.bayes), best(each.bayes, looks.values)) : "–"]);
     put(conclude, panel(w.conclude, h("p", {}, w.conclude_lead), table(w.conclude, [w.shown, w.chance, w.averaging, w.likelihood, w.bayes], rows, { numeric: [1] }),
-      h("h4", {}, w.clock), h("p", {}, looks.clock ? fill(w.clock_words, { right: percent(looks.clock.right), without: percent(looks.clock.without) }) : w.no_clock),
+      h("h3", {}, w.clock), h("p", {}, looks.clock ? fill(w.clock_words, { right: percent(looks.clock.right), without: percent(looks.clock.without) }) : w.no_clock),
       source(page.words, "us.loglik(readings, model), design.randomizer.kernel")));
   }
 
@@ -79,6 +79,7 @@ export function looksView(page) {
       for (const each of [form, traces, conclude, audit]) each.hidden = !state.has_design;
       if (!state.has_design) return;
       const whole = await page.design();
+      if (!whole) return;
       const key = JSON.stringify(whole.values);
       if (key !== formOf) {
         formOf = key;
@@ -89,9 +90,9 @@ export function looksView(page) {
       }
       form.hidden = state.recipe === "coin";
       const mark = `${whole.facts.fingerprint}`;
-      if (!state.looks && !state.job && !state.failure && state.recipe !== "coin" && askedOf !== mark) {
+      if (!state.looks && !state.busy && !state.failure && state.recipe !== "coin" && askedOf !== mark) {
         askedOf = mark;
-        page.run("/api/looks", { row: 0 });
+        page.run("/api/looks", { row: 0, auto: true });
       }
       const drawn = JSON.stringify([state.looks, whole.audit, mark]);
       if (drawn === drawnOf) return;

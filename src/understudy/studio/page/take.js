@@ -45,6 +45,7 @@ export function takeView(page) {
         for (const [key, input] of Object.entries(inputs)) input.value = state.notes[key] ?? "";
       }
       const whole = await page.design();
+      if (!whole) return;
       const key = JSON.stringify([whole.facts.fingerprint, whole.commands, state.audited]);
       if (key === drawnOf) return;
       drawnOf = key;
