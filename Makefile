@@ -5,14 +5,15 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 KERNELS := $(wildcard src/understudy/*/_kernels*.py src/understudy/*/_kernels*.pxd)
 
-.PHONY: demo test test-more test-long test-wheel lint unit docs system dist fresh bench study fuzz faults clean help gateway-demo test-gateway soak fresh-image
+.PHONY: demo test test-more test-long test-wheel lint unit docs system dist fresh bench study fuzz faults clean help gateway-demo test-gateway soak fresh-image test-browser
 
 DATA ?= ../shared/data
 
 help:
 	@echo "make demo        set up, disguise a stream, and recompute the paper's results (about two minutes the first time)"
 	@echo "make test        set up everything; lint, types, layers, documentation, and the tests with their twins"
-	@echo "make test-more   the longer suites: test-long (tests that take seconds each) and test-wheel (what is shipped)"
+	@echo "make test-more   the longer suites: test-long (tests that take seconds each), test-browser and test-wheel (what is shipped)"
+	@echo "make test-browser the studio in a real browser (about five minutes); DATA=folder adds a walk through a real recording"
 	@echo "make lint        format, lint, types, layers and the counts of tools/house.py alone"
 	@echo "make docs        build the documentation into docs/_build/html"
 	@echo "make system      the Debian packages that the tests need: installed where that is allowed, otherwise named"
@@ -50,7 +51,7 @@ $(VENV)/.installed: $(VENV)/.kernels
 	@touch $@
 
 # A compiler and the headers of Python: the tests hold the compiled kernels to the plain ones. What was installed without
-# a compiler is built again.
+# a compiler is built again. Chromium: the studio is tested in a real browser.
 system:
 	@missing=""; \
 	command -v cc >/dev/null || command -v gcc >/dev/null || missing="$$missing gcc libc6-dev"; \
@@ -61,6 +62,7 @@ system:
 	command -v influxd >/dev/null || missing="$$missing influxdb"; \
 	command -v openssl >/dev/null || missing="$$missing openssl"; \
 	command -v systemd-analyze >/dev/null || missing="$$missing systemd"; \
+	command -v chromium >/dev/null || command -v chromium-browser >/dev/null || missing="$$missing chromium"; \
 	if [ -z "$$missing" ]; then exit 0; fi; \
 	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 	  echo "installing$$missing"; \
@@ -96,7 +98,7 @@ test: system
 	@$(MAKE) --no-print-directory $(VENV)/.developer
 	@$(MAKE) --no-print-directory --jobs=2 unit lint docs
 
-test-more: test-long test-wheel
+test-more: test-long test-gateway test-browser test-wheel
 
 lint: $(VENV)/.developer
 	$(BIN)/ruff format --check .
@@ -125,6 +127,11 @@ soak: system
 test-long: system
 	@$(MAKE) --no-print-directory $(VENV)/.developer
 	$(ONCE) $(BIN)/pytest -n auto --assert=plain -m long tests
+
+# The studio as a process of its own and in a real browser, one test after the other.
+test-browser: system
+	@$(MAKE) --no-print-directory $(VENV)/.developer
+	UNDERSTUDY_DATA=$(DATA) $(ONCE) $(BIN)/pytest -q --assert=plain -m browser tests/studio
 
 docs: $(VENV)/.developer
 	$(BIN)/sphinx-build -W -q -b html docs docs/_build/html
@@ -171,7 +178,7 @@ fuzz: $(VENV)/.developer
 	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python benchmarks/fuzz.py
 
 faults: $(VENV)/.developer
-	UNDERSTUDY_FAULTS=all OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -q -s tests/stream/test_fault_injection.py
+	UNDERSTUDY_FAULTS=all OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -q -s tests/stream/test_fault_injection.py tests/stream/test_group_faults.py
 
 clean:
 	rm -rf $(VENV) .venv-bench build dist paper-results docs/_build src/understudy.egg-info .mypy_cache .ruff_cache .import_linter_cache .hypothesis

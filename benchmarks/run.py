@@ -38,6 +38,7 @@ SECTIONS = (
     "fleet",
     "files",
     "gateway",
+    "waits",
 )
 FIGURE = "benchmarks-dense.svg"
 

@@ -142,9 +142,20 @@ def card_html(card: Card, page: bool = False) -> str:
     return document(card.title, found) if page else found
 
 
+def fragment(title: str, *parts: str) -> str:
+    """Pieces below a heading, in the style of a card: what a notebook shows of a value.
+
+    >>> fragment("a < b", "<p>0.3 nats</p>").endswith("<h2>a &lt; b</h2><p>0.3 nats</p></section>")
+    True
+    """
+    name = escape(title)
+    lead = f'<section class="understudy-card" aria-label="{name}"><style>{template("card.css")}</style><h2>{name}</h2>'
+    return f"{lead}{''.join(parts)}</section>"
+
+
 def _in_words(measure: Measure) -> Safe:
     note = f'<span class="note">{escape(measure.note)}</span>' if measure.note else ""
-    return Safe(f"{escape(measure.sentence)}{note}")
+    return Safe(f"{escape(measure.says)}{note}")
 
 
 def _bars(before: float, after: float) -> str:

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from understudy import text
+from understudy._html import fragment, paragraphs, table
 from understudy._paths import write_whole
 from understudy._types import Plain
 from understudy.adversaries.rivals import Rivals
@@ -280,6 +281,14 @@ class Audit:
     def unchanged(self) -> bool:
         """Whether the output equals the readings, in all that was judged; False where the readings are not known."""
         return bool(self.distortion) and all(figure.value == 0.0 for figure in self.distortion)
+
+    def _repr_html_(self) -> str:
+        best, raw = ((row.label, row.balanced) if row is not None else None for row in (self.best, self.best_on("raw")))
+        lead = paragraphs(f"{text.best_adversary(best, raw)} {verdict(self)}".lstrip())
+        rows = [
+            (name, *_cells(self, row)) for data, name in text.DATA.items() for row in self.of(data, references=True)
+        ]
+        return fragment("Audit", lead, table(text.ROWS_CAPTION, ("readings", *_HEADS), rows) if rows else "")
 
     def text(self) -> str:
         """The audit as plain text: a table for each kind of data, and what must be known beside it."""

@@ -253,6 +253,33 @@ _command(
 app.add_typer(gateway, name="gateway", rich_help_panel=PANEL)
 
 
+@app.command(
+    rich_help_panel=_LOOK,
+    epilog=examples("understudy studio", "understudy studio history.csv", "understudy studio design.json"),
+)
+def studio(
+    path: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="FILE", help="A history, a stored family or a stored design; opened on the page if left out."
+        ),
+    ] = None,
+    port: Annotated[
+        int, option("NUMBER", "The port on the loopback interface (default: a free one).", min=0, max=65535)
+    ] = 0,
+    limit: Annotated[int, option("MB", "Refuse files that are larger.", min=1)] = 512,
+    idle: Annotated[float, option("MINUTES", "Stop when nobody has asked for anything for so long.", min=0.01)] = 60.0,
+    traces: Annotated[
+        bool, option(None, "Draw a stretch of real readings on the page.", "--traces/--no-traces")
+    ] = True,
+    as_json: o.AsJson = False,
+) -> None:
+    """Serve a local page where an officer and an engineer agree on a design: fit, slider, audit, report."""
+    from understudy.studio.server import Options, run
+
+    run(path, Options(port, traces, limit << 20, 60.0 * idle), as_json, typer.echo)
+
+
 @app.command(rich_help_panel=_LOOK, epilog=examples("understudy guarantee design.json --html card.html"))
 def guarantee(
     path: o.Design,
