@@ -241,11 +241,11 @@ def misfit(path: Path) -> Path:
     """A history that no class here has: the noise of a reading depends on the value, and grows with its past."""
     rng = np.random.default_rng(8)
     y, level, rows = 400.0, 0.0, ["time,co2,occupancy"]
-    for k in range(14 * 288):
-        people = int(90 <= k % 288 < 200)
+    for k in range(16 * 96):
+        people = int(30 <= k % 96 < 67)
         level = 0.98 * level + (0.2 + 2.0 * people) * rng.standard_normal() * (1.0 + 0.1 * abs(level))
         y = 400.0 + 12.0 * math.sin(level) * (1 + 4 * people) + rng.standard_normal()
-        rows.append(f"2026-02-{1 + k // 288:02d} {k % 288 // 12:02d}:{5 * (k % 12):02d}:00,{y:.3f},{people}")
+        rows.append(f"2026-02-{1 + k // 96:02d} {k % 96 // 4:02d}:{15 * (k % 4):02d}:00,{y:.3f},{people}")
     path.write_text("\n".join(rows) + "\n")
     return path
 
@@ -277,19 +277,20 @@ def test_a_recording_whose_models_are_wrong(tmp_path, visit, which):
             words = " ".join(found.read_text().replace("#", "").split())
             assert "reveal the private value" in words or "do not hide" in words, name
         assert family.about["gate"]["passed"] is False
-        go(page, "fit")
-        act(page, "tune")
-        steps = numbers(page, "step-accuracy")
-        assert steps
-        state = state_of(page)
-        assert steps == [step["accuracy"] for step in state["tuning"]["steps"]]
-        if state["tuned"]:
-            go(page, "design")
-            page.locator("[data-standing=amber]").wait_for()
-            go(page, "take")
-            design = us.load_design(download(page, "design.json", tmp_path))
-            assert design.family.about["tuning"] is not None
-            assert download(page, "report.html", tmp_path).read_bytes() == privacy_report(design).encode()
+        if which == RECORDINGS[-1]:  # minutes of search: on the real recording where there is one
+            go(page, "fit")
+            act(page, "tune")
+            steps = numbers(page, "step-accuracy")
+            assert steps
+            state = state_of(page)
+            assert steps == [step["accuracy"] for step in state["tuning"]["steps"]]
+            if state["tuned"]:
+                go(page, "design")
+                page.locator("[data-standing=amber]").wait_for()
+                go(page, "take")
+                design = us.load_design(download(page, "design.json", tmp_path))
+                assert design.family.about["tuning"] is not None
+                assert download(page, "report.html", tmp_path).read_bytes() == privacy_report(design).encode()
         assert page.locator("[data-failure]").count() == 0
         page.context.close()
 
