@@ -219,6 +219,7 @@ _MODULES = (
     "models",
     "randomizer",
     "report",
+    "spark",
     "stream",
     "transform",
 )
