@@ -633,6 +633,12 @@ class _Bucket:
                 return table
         return None
 
+    def decisions(self) -> list[pa.Table]:
+        """What the runs decided, one table each."""
+        tables = [self.marks.read(run, self.bucket, DRAWS) for run in self.runs]
+        empty = pa.schema(list(zip(_DRAW_NAMES, _DRAW_TYPES, strict=True))).empty_table()
+        return [empty, *(table for table in tables if table is not None)]
+
     def _keys(self, time: Ints) -> Any:
         return time.view("datetime64[ns]") if self.job.timed else time
 
@@ -661,8 +667,9 @@ class _Bucket:
         }  # fmt: skip
         for name in ("rows", "draws", "micronats"):
             answer[name] = int(np.asarray(marks.column(name)).sum())
-        if marks.num_rows:
-            tables = {ROOMS: marks, DRAWS: trial.draws(), FLEET: trial.fleet.to_arrow()}
+        draws = trial.draws()
+        if marks.num_rows or draws.num_rows:
+            tables = {ROOMS: marks, DRAWS: draws, FLEET: trial.fleet.to_arrow()}
             token = self.job.token
             answer["parts"] = {what: self.marks.write(token, self.bucket, what, table) for what, table in tables.items()}
         if starts:
@@ -715,20 +722,16 @@ class _Bucket:
 
     def disguise(self) -> Iterator[pa.RecordBatch]:
         """The rows again, disguised by the decisions that stand."""
-        job = self.job
-        tables = [self.marks.read(run, self.bucket, DRAWS) for run in self.runs]
-        there = [table for table in tables if table is not None]
-        empty = pa.schema(list(zip(_DRAW_NAMES, _DRAW_TYPES, strict=True))).empty_table()
+        job, there = self.job, self.decisions()
         starts, fleets = self._starts(), dict[int, Fleet]()
-        standing = _Standing([empty, *there])
+        standing = _Standing(there)
         schema = arrow_schema(job.outputs)
         for piece in self.reader.pieces(self.path):
             start, rules = self._route(piece, starts, standing)
             out = np.full(piece.Y.shape, np.nan)
             for upto in np.unique(start[rules == OK]).tolist():
                 if upto not in fleets:
-                    store = _Standing([empty, *there])
-                    fleets[upto] = self._fleet(upto, store)
+                    fleets[upto] = self._fleet(upto, _Standing(there))
                 rows = np.flatnonzero((rules == OK) & (start == upto))
                 out[rows] = _feed(fleets[upto], piece, rows, self._keys(piece.time[rows])).outputs
             yield _output(job, piece, out, schema)
@@ -796,6 +799,7 @@ class _Trial:
             names = self._before.column("room").to_pylist()
             self.store.draws = dict(zip(names, self._before.column("draw").to_pylist(), strict=True))
         self._tallies: dict[str, _Tally] = {}
+        self._standing = _Standing(bucket.decisions())
         self._denied: dict[str, list[int]] = {}
         for (room, tick), what in plan.items():
             if what == _DENIED:
@@ -833,7 +837,7 @@ class _Trial:
                 tally = self._tallies[room] = _Tally(group, int(time[rows[0]]), 0, 0, bucket._hash(room))
             tally.last, tally.rows = int(time[rows[-1]]), tally.rows + len(rows)
             tally.hash.update(content[(first + rows[0]) * width : (first + rows[-1] + 1) * width])
-            denied = self._denied.get(room)
+            denied = [*self._denied.get(room, ()), *self._standing.denied(room).tolist()]
             if denied:
                 part[(part == OK) & np.isin(bucket._ticks(time), denied)] = len(ROW_RULES)
         return rules
