@@ -218,7 +218,7 @@ def disguise(
 
     """
     options = options or Options()
-    _check_key_source(key)
+    check_key_source(key)
     if df.isStreaming:
         raise ConfigurationError("the input is a stream; us.spark.disguise_stream takes streams")
     spark = df.sparkSession
@@ -245,10 +245,10 @@ def disguise(
     job = Job(
         str(place.path), work.token, key, options, tuple(sorted(files.items())), len(earlier), probe.dim, timed,
         int(spark.conf.get("spark.sql.execution.arrow.maxRecordsPerBatch") or 10_000), tuple(outputs),
-        tuple(_sources(columns, [name for name, _ in outputs])),
+        tuple(sources(columns, [name for name, _ in outputs])),
     )  # fmt: skip
     if not files:
-        return spark.createDataFrame([], _output_schema(job, probe))
+        return spark.createDataFrame([], output_schema(job, probe))
     found = _first_stage(spark, job)
     run = _gather(found, head, job, earlier)
     guard = _guard(options, run, len(earlier))
@@ -261,7 +261,7 @@ def disguise(
     _tell(run)
     status = tuple((answer["bucket"], answer["status"]) for answer in found if answer["status"])
     job = replace(job, status=status, key_id=str(run.head["key"]))
-    return _map(spark, job, _disguise_buckets, _output_schema(job, probe))
+    return _map(spark, job, _disguise_buckets, output_schema(job, probe))
 
 
 # The driver -----------------------------------------------------------------------------------------
@@ -309,7 +309,7 @@ def _memoryless(fleet: Fleet) -> bool:
     return "memory" not in fleet.to_arrow().column_names
 
 
-def _check_key_source(key: str) -> None:
+def check_key_source(key: str) -> None:
     if not isinstance(key, str):
         raise ConfigurationError(
             f"key is of type {type(key).__name__}; it must say where each executor finds the master key: a path, "
@@ -374,7 +374,7 @@ def _check_groups(spark: SparkSession, rows: Path, place: Marks) -> None:
         raise ConfigurationError(f"{moved} rooms are in two groups, or in another one than before; a room has one group, for good")
 
 
-def _sources(columns: Columns, names: Sequence[str]) -> Iterator[str]:
+def sources(columns: Columns, names: Sequence[str]) -> Iterator[str]:
     for name in names:
         if name == columns.room:
             yield "room"
@@ -383,10 +383,10 @@ def _sources(columns: Columns, names: Sequence[str]) -> Iterator[str]:
         elif name in columns.reading:
             yield f"output {columns.reading.index(name)}"
         else:
-            yield f"keep {columns.keep.index(name)}"
+            yield f"keep_{columns.keep.index(name)}"
 
 
-def _output_schema(job: Job, probe: Fleet) -> Any:
+def output_schema(job: Job, probe: Fleet) -> Any:
     """The schema of what leaves; columns of readings say that they are disguised."""
     from pyspark.sql.types import StructField, StructType
 
@@ -733,7 +733,7 @@ class _Bucket:
                 if upto not in fleets:
                     fleets[upto] = self._fleet(upto, _Standing(there))
                 rows = np.flatnonzero((rules == OK) & (start == upto))
-                out[rows] = _feed(fleets[upto], piece, rows, self._keys(piece.time[rows])).outputs
+                out[rows] = feed(fleets[upto], piece, rows, self._keys(piece.time[rows])).outputs
             yield _output(job, piece, out, schema)
 
     def _starts(self) -> dict[str, int]:
@@ -762,7 +762,7 @@ class _Bucket:
         return start, rules
 
 
-def _feed(fleet: Fleet, piece: Piece, rows: Ints, keys: Any) -> Any:
+def feed(fleet: Fleet, piece: Piece, rows: Ints, keys: Any) -> Any:
     """Give a fleet some rows of a piece."""
     local = piece.local[rows]
     names = [piece.names[i] for i in dict.fromkeys(local.tolist())]
@@ -811,7 +811,7 @@ class _Trial:
                 if rule != KNOWN:  # those have been counted, or are here again
                     self.counts["budget" if rule == len(ROW_RULES) else ROW_RULES[rule]] += int(count)
             if len(rows):
-                found = _feed(self.fleet, piece, rows, bucket._keys(piece.time[rows]))
+                found = feed(self.fleet, piece, rows, bucket._keys(piece.time[rows]))
                 self.counts.update(found.counts)
         self._after = self.fleet.to_arrow()
 

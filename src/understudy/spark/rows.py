@@ -106,15 +106,15 @@ class Columns:
             group.alias("group"),
             df[_quoted(self.room)].alias("room"),
             number.alias("time"),
-            *(df[_quoted(name)].cast("double").alias(f"reading {i}") for i, name in enumerate(self.reading)),
+            *(df[_quoted(name)].cast("double").alias(f"reading_{i}") for i, name in enumerate(self.reading)),
             df[_quoted(self.private)].alias("private"),
-            *(df[_quoted(name)].alias(f"keep {i}") for i, name in enumerate(self.keep)),
+            *(df[_quoted(name)].alias(f"keep_{i}") for i, name in enumerate(self.keep)),
         ]
         return chosen
 
     def order(self) -> list[str]:
         """In which order a bucket is sorted, so that equal rows come in one order."""
-        return ["bucket", "room", "time", *(f"reading {i}" for i in range(len(self.reading))), "private"]
+        return ["bucket", "room", "time", *(f"reading_{i}" for i in range(len(self.reading))), "private"]
 
 
 def _quoted(name: str) -> str:
@@ -204,8 +204,12 @@ class Reader:
                 if cut:
                     yield self._judge(_slice(whole, cut), same[:cut])
         if held is not None and held.num_rows:
-            whole = self.piece(held.combine_chunks())
-            yield self._judge(whole, self._same_slot(whole))
+            yield self.whole(held.combine_chunks())
+
+    def whole(self, table: pa.Table) -> Piece:
+        """A table of whole slots, in order."""
+        piece = self.piece(table)
+        return self._judge(piece, self._same_slot(piece))
 
     def piece(self, table: pa.Table) -> Piece:
         """Columns of a table as numbers."""
@@ -223,7 +227,7 @@ class Reader:
         if unfit:
             rules[np.isin(local, unfit)] = NAME
         rules[local < 0] = ROOM
-        columns = [_floats(table.column(f"reading {i}")) for i in range(self.dim)]
+        columns = [_floats(table.column(f"reading_{i}")) for i in range(self.dim)]
         Y = np.column_stack(columns) + 0.0  # no negative zero, which would be another row with equal values
         return Piece(table, names, local, number, Y, self._positions(table.column("private")), rules)
 
