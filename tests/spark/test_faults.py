@@ -16,6 +16,7 @@ import understudy as us
 from understudy.spark.marks import ROOMS, Marks
 
 SUPPORT = Path(cases.__file__).parent
+PATH = os.pathsep.join([str(SUPPORT), os.environ.get("PYTHONPATH", "")])
 
 
 class Job:
@@ -33,9 +34,9 @@ class Job:
     def run(self, master="local[2,6]", twin=None, **task):
         task = {"days": 1, "key": self.key_path, "marks": str(self.folder / "marks"), **task}
         task |= {"master": master, "input": str(self.folder / "input.parquet"), "out": str(self.folder / "out")}
-        env = {**os.environ, "PYTHONPATH": str(SUPPORT), "SPARK_LOCAL_IP": "127.0.0.1"}
+        env = {**os.environ, "PYTHONPATH": PATH, "SPARK_LOCAL_IP": "127.0.0.1"}
         if twin is not None:
-            env |= {"PYTHONPATH": f"{SUPPORT / 'spark_twins'}:{SUPPORT}", "UNDERSTUDY_TWIN": twin}
+            env |= {"PYTHONPATH": f"{SUPPORT / 'spark_twins'}:{PATH}", "UNDERSTUDY_TWIN": twin}
         return subprocess.run(
             [sys.executable, str(SUPPORT / "spark_job.py"), json.dumps(task)],
             env=env, capture_output=True, text=True, timeout=600, cwd=self.folder,
@@ -73,8 +74,8 @@ def test_workers_killed_in_either_stage(job):
     """Every third call for the key kills the worker that asked, ten times."""
     script = job.folder / "key.sh"
     script.write_text(
-        f'#!/bin/sh\ncd {job.folder}\nmkdir -p shots\nn=$(ls shots | wc -l)\n: > shots/$$\n'
-        f'if [ $((n % 3)) = 1 ] && [ $n -lt 30 ]; then kill -9 $PPID; fi\ncat {job.key_path}\n'
+        f"#!/bin/sh\ncd {job.folder}\nmkdir -p shots\nn=$(ls shots | wc -l)\n: > shots/$$\n"
+        f"if [ $((n % 3)) = 1 ] && [ $n -lt 30 ]; then kill -9 $PPID; fi\ncat {job.key_path}\n"
     )
     script.chmod(0o700)
     job.check(job.run("local[2,12]", key=f"command:{script}"))
@@ -144,7 +145,7 @@ def search(folder, needles):
 
 
 def test_no_key_is_left_anywhere(job):
-    """Event log, plan, configuration, logs and exceptions hold no key; a job that puts it into its configuration is found."""
+    """Event log, plan, logs and exceptions hold no key; a job that puts it into its configuration is found."""
     logs = job.folder / "logs"
     logs.mkdir()
     conf = {"spark.eventLog.enabled": "true", "spark.eventLog.dir": logs.as_uri(), "spark.eventLog.compress": "false",

@@ -20,6 +20,7 @@ import spark_feed
 from understudy.errors import ConfigurationError
 
 SUPPORT = Path(cases.__file__).parent
+PATH = os.pathsep.join([str(SUPPORT), os.environ.get("PYTHONPATH", "")])
 
 
 class Feed:
@@ -32,7 +33,9 @@ class Feed:
         (folder / "input").mkdir()
         for i, part in enumerate(np.array_split(np.arange(len(self.frame)), files)):
             self.put(i, self.frame.iloc[part])
-        self.task = {name: str(folder / name) for name in ("input", "out", "checkpoint", "marks")} | {"key": self.key_path}
+        self.task = {name: str(folder / name) for name in ("input", "out", "checkpoint", "marks")} | {
+            "key": self.key_path
+        }
 
     def put(self, i, rows):
         given = rows.copy()
@@ -47,7 +50,7 @@ class Feed:
         return frame.sort_values(["room", "time"], ignore_index=True)
 
     def start(self):
-        env = {**os.environ, "PYTHONPATH": str(SUPPORT), "SPARK_LOCAL_IP": "127.0.0.1"}
+        env = {**os.environ, "PYTHONPATH": PATH, "SPARK_LOCAL_IP": "127.0.0.1"}
         command = [sys.executable, str(SUPPORT / "spark_feed.py"), json.dumps(self.task)]
         return subprocess.Popen(
             command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
@@ -75,7 +78,9 @@ def test_a_feed_is_one_stream_a_room(spark, tmp_path):
     import understudy as us
 
     table = us.spark.spent_stream(spark, feed.task["checkpoint"])
-    assert dict(zip(table.column("room").to_pylist(), table.column("nats").to_pylist(), strict=True)) == pytest.approx(spent)
+    assert dict(zip(table.column("room").to_pylist(), table.column("nats").to_pylist(), strict=True)) == pytest.approx(
+        spent
+    )
     with pytest.raises(ConfigurationError, match="buckets = 3"):
         spark_feed.begin(spark, {**feed.task, "buckets": 3})
 

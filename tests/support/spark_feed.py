@@ -1,6 +1,6 @@
 """A live feed as a user submits it, in a process of its own: files in, files out, one file a micro-batch.
 
-    python spark_feed.py '{"input": ..., "out": ..., "checkpoint": ..., "marks": ..., "key": ...}'
+python spark_feed.py '{"input": ..., "out": ..., "checkpoint": ..., "marks": ..., "key": ...}'
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ def begin(spark, task):
         time="time", reading="co2", private="people", marks=task["marks"],
         options=us.spark.Options(period=60, buckets=task.get("buckets", 2), epoch=cases.DAY),
     )  # fmt: skip
-    writer = out.writeStream.format("parquet").option("path", task["out"]).option("checkpointLocation", task["checkpoint"])
+    writer = (
+        out.writeStream.format("parquet").option("path", task["out"]).option("checkpointLocation", task["checkpoint"])
+    )
     return writer.trigger(availableNow=True).start()
 
 

@@ -1,6 +1,6 @@
 """A job as a user submits it, in a process of its own, with the faults that a test asks for.
 
-    python spark_job.py '{"master": ..., "input": ..., "out": ..., "marks": ..., "key": ...}'
+python spark_job.py '{"master": ..., "input": ..., "out": ..., "marks": ..., "key": ...}'
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A history on a cluster, in two stages: what is drawn is decided and committed first, and only then is disguised.
 
-The input is pinned: Spark repartitions its rows by bucket, a hash of the budget group, sorts each bucket by room and time
-and writes it down once, so that every attempt of every task reads the same rows.
+The input is pinned: Spark repartitions its rows by bucket, a hash of the budget group, sorts each bucket by room and
+time and writes it down once, so that every attempt of every task reads the same rows.
 
 1. *Propose.* A task a bucket runs a `Fleet` on the new rows of its rooms, from the state that the last run left, and
    writes what came out into parts (`understudy.spark.marks`): decisions, states, and a mark for each room. Nothing it
@@ -19,6 +19,7 @@ import atexit
 import bisect
 import datetime as dt
 import hashlib
+import itertools
 import json
 import logging
 from collections import Counter
@@ -36,11 +37,22 @@ from understudy._types import Array, Ints, Mask, Plain
 from understudy.errors import ConfigurationError, LedgerError, UnderstudyError
 from understudy.randomizer.design import load_design
 from understudy.spark.marks import DRAWS, FLEET, ROOMS, Marks, PartNames, Run, Work
-from understudy.spark.rows import CONFLICT, KNOWN, OK, REFUSED, ROW_RULES, Columns, Piece, Reader, TIMED, arrow_schema
-from understudy.spark.rows import spark_type
+from understudy.spark.rows import (
+    CONFLICT,
+    KNOWN,
+    OK,
+    REFUSED,
+    ROW_RULES,
+    TIMED,
+    Columns,
+    Piece,
+    Reader,
+    arrow_schema,
+    spark_type,
+)
 from understudy.stream.cadence import Duration
 from understudy.stream.engine import Clock
-from understudy.stream.fleet import Decisions, Fleet, Rule
+from understudy.stream.fleet import Decisions, Fleet
 from understudy.stream.ledger_file import MICRO
 from understudy.stream.randomness import MasterKey
 from understudy.stream.rollback_guard import RollbackGuard
@@ -63,8 +75,8 @@ class Options:
     epoch, period, tolerance, gaps : optional
         As in `us.Fleet`.
     group : str, optional
-        The column of budget groups; by default each room is its own. All rooms of a group lie in one bucket, so that one
-        task decides.
+        The column of budget groups; by default each room is its own. All rooms of a group lie in one bucket, so that
+        one task decides.
     limit : float or mapping of str to float, optional
         Nats that each group may be charged; with a mapping, a group that it lacks may draw nothing.
     per : timedelta, optional
@@ -108,7 +120,9 @@ class Options:
         """Refuse what makes no sense, by name and rule."""
         for name in ("buckets", "partitions"):
             count = getattr(self, name)
-            if count is not None and (isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= 1 << 16):
+            if count is not None and (
+                isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= 1 << 16
+            ):
                 raise ConfigurationError(f"{name} = {count!r}; it must be a whole number from 1 to 65536")
         if self.per is not None and self.limit is None:
             raise ConfigurationError("per= is given without limit=; it is the period of a limit")
@@ -279,7 +293,9 @@ def probe_fleet(design: Any, options: Options, timed: bool) -> Fleet:
     try:
         probe = Fleet(design, _Nowhere(), "bucket", key=MasterKey(bytes(32)), **options.fleet)
     except AttributeError:
-        raise ConfigurationError(f"design is of type {type(design).__name__}; it must be a design with models") from None
+        raise ConfigurationError(
+            f"design is of type {type(design).__name__}; it must be a design with models"
+        ) from None
     if not probe.portable:
         raise ConfigurationError(
             "the models of this design are not portable: their outputs depend on the machine's special functions, and "
@@ -299,7 +315,9 @@ def probe_fleet(design: Any, options: Options, timed: bool) -> Fleet:
         length = Clock.checked(options.per)["epoch"] if options.per is not None else 0
         epoch = probe.options.get("epoch")
         if length and (epoch is None or length % epoch):
-            raise ConfigurationError("per= of groups must be a whole multiple of epoch=: draws are charged by their tick")
+            raise ConfigurationError(
+                "per= of groups must be a whole multiple of epoch=: draws are charged by their tick"
+            )
         if design.kind == "causal design" or not _memoryless(probe):
             raise ConfigurationError("limits of groups need a design without memory; give limit= without group=")
     return probe
@@ -310,6 +328,7 @@ def _memoryless(fleet: Fleet) -> bool:
 
 
 def check_key_source(key: str) -> None:
+    """Refuse a key itself, and a source of it that Spark would write down."""
     if not isinstance(key, str):
         raise ConfigurationError(
             f"key is of type {type(key).__name__}; it must say where each executor finds the master key: a path, "
@@ -317,8 +336,8 @@ def check_key_source(key: str) -> None:
         )
     if key.startswith("env:"):
         raise ConfigurationError(
-            "key= names a variable of the environment, which Spark passes on in its configuration, where the UI and the "
-            "event log show it; give a path, 'command:...' or 'credential:NAME'"
+            "key= names a variable of the environment, which Spark passes on in its configuration, where the "
+            "UI and the event log show it; give a path, 'command:...' or 'credential:NAME'"
         )
     if key.startswith("understudy-key"):
         raise ConfigurationError("key= holds a key; it must say where executors find it: a path or 'command:...'")
@@ -333,11 +352,13 @@ def _check_head(earlier: Sequence[Run], head: Plain) -> None:
         raise LedgerError("the marks belong to another design; give this one a folder of its own")
     if first["buckets"] != head["buckets"]:
         raise ConfigurationError(
-            f"buckets = {head['buckets']}, and the marks were begun with {first['buckets']}; the number of buckets is for good"
+            f"buckets = {head['buckets']}, and the marks were begun with {first['buckets']}, which is for good"
         )
     for name in ("options", "group", "per", "timed"):
         if json.loads(json.dumps(head[name])) != first[name]:
-            raise ConfigurationError("the marks were begun with other epochs, cadence, gaps, budget, group or namespace")
+            raise ConfigurationError(
+                "the marks were begun with other epochs, cadence, gaps, budget, group or namespace"
+            )
 
 
 def _pin(df: DataFrame, columns: Columns, options: Options, folder: Path) -> dict[int, str]:
@@ -360,21 +381,28 @@ def _pin(df: DataFrame, columns: Columns, options: Options, folder: Path) -> dic
 
 def _check_groups(spark: SparkSession, rows: Path, place: Marks) -> None:
     """Refuse rooms that are in two groups, or in another one than before: two tasks would decide for them."""
-    from pyspark.sql import functions as F
+    from pyspark.sql import functions as sql
 
-    frame = spark.read.parquet(rows.as_uri()).groupBy("room").agg(F.min("group").alias("low"), F.max("group").alias("high"))
-    moved = _guarded(lambda: frame.filter(~F.col("low").eqNullSafe(F.col("high"))).count(), "the check of groups")
+    frame = (
+        spark.read.parquet(rows.as_uri())
+        .groupBy("room")
+        .agg(sql.min("group").alias("low"), sql.max("group").alias("high"))
+    )
+    moved = _guarded(lambda: frame.filter(~sql.col("low").eqNullSafe(sql.col("high"))).count(), "the check of groups")
     tables = [table.select(["room", "group"]) for _, table in place.tables(ROOMS)]
     if tables:
         then = pa.concat_tables(tables).group_by(["room", "group"]).aggregate([])
         before = spark.createDataFrame(then.to_pandas())
-        both = before.join(frame, "room").filter(F.col("group") != F.coalesce(F.col("low"), F.lit("")))
+        both = before.join(frame, "room").filter(sql.col("group") != sql.coalesce(sql.col("low"), sql.lit("")))
         moved += _guarded(both.count, "the check of groups")
     if moved:
-        raise ConfigurationError(f"{moved} rooms are in two groups, or in another one than before; a room has one group, for good")
+        raise ConfigurationError(
+            f"{moved} rooms are in two groups, or in another one than before; a room has one group, for good"
+        )
 
 
 def sources(columns: Columns, names: Sequence[str]) -> Iterator[str]:
+    """Where each column that leaves comes from."""
     for name in names:
         if name == columns.room:
             yield "room"
@@ -411,7 +439,9 @@ def _first_stage(spark: SparkSession, job: Job) -> list[Plain]:
         if "error" in answer:
             kind = getattr(errors, answer["error"], LedgerError)
             raise kind(answer["rule"])
-    if {answer["bucket"] for answer in answers} != {bucket for bucket, _ in job.files} or len(answers) != len(job.files):
+    if {answer["bucket"] for answer in answers} != {bucket for bucket, _ in job.files} or len(answers) != len(
+        job.files
+    ):
         raise LedgerError("the first stage did not answer once for each bucket")
     return answers
 
@@ -436,7 +466,9 @@ def _gather(answers: Sequence[Plain], head: Plain, job: Job, earlier: Sequence[R
             raise LedgerError(f"executors have different {what}; nothing was recorded or disguised")
     key = answers[0]["key"]
     if earlier and earlier[0].head["key"] != key:
-        raise LedgerError(f"the marks were begun under the master key {earlier[0].head['key']}; the executors have {key}")
+        raise LedgerError(
+            f"the marks were begun under the master key {earlier[0].head['key']}; the executors have {key}"
+        )
     counts: Counter[str] = Counter()
     for answer in answers:
         counts.update(answer["counts"])
@@ -445,7 +477,9 @@ def _gather(answers: Sequence[Plain], head: Plain, job: Job, earlier: Sequence[R
         for answer in answers
         if answer["parts"]
     }
-    totals = {name: sum(answer[name] for answer in answers) for name in ("rooms", "rows", "draws", "micronats", "refused")}
+    totals = {
+        name: sum(answer[name] for answer in answers) for name in ("rooms", "rows", "draws", "micronats", "refused")
+    }
     return Run(
         len(earlier) + 1, totals["rooms"], totals["rows"], totals["draws"], totals["micronats"] / MICRO,
         totals["refused"], dict(sorted(counts.items())), job.token,
@@ -461,8 +495,8 @@ def _guard(options: Options, run: Run, committed: int) -> RollbackGuard | None:
     if guard.ahead(1, committed) is not None:
         guard.close()
         raise errors.RollbackError(
-            "the marks are older than what was disguised with them: they were restored from a backup or rolled back. To "
-            "go on from them would leak; bring back the newest marks"
+            "the marks are older than what was disguised with them: they were restored from a backup or rolled back. "
+            "To go on from them would leak; bring back the newest marks"
         )
     return guard
 
@@ -513,7 +547,7 @@ class _Recorder:
             if self.plan.get((room, tick)) == _HELD:
                 columns[4][i], columns[5][i], columns[6][i] = self.draws[room], 1, 0
             self.draws[room] = int(columns[4][i])
-            self.rows.append((room, tick, *(int(column[i]) for column in columns[2:])))  # type: ignore[arg-type]
+            self.rows.append((room, tick, *(int(column[i]) for column in columns[2:])))
         return Decisions(*columns)
 
 
@@ -527,7 +561,7 @@ class _Standing:
         self._columns = [whole.column(name).to_numpy() for name in _DRAW_NAMES[1:8]]
         names = whole.column("room").to_pylist()
         edges = [i for i in range(len(names)) if i == 0 or names[i] != names[i - 1]] + [len(names)]
-        for first, stop in zip(edges[:-1], edges[1:], strict=True):
+        for first, stop in itertools.pairwise(edges):
             self._first[names[first]] = (first, stop)
 
     def decide(self, proposed: Decisions) -> Decisions:
@@ -591,10 +625,14 @@ class _Bucket:
         self.marks = Marks(job.marks)
         work = self.marks.path / "work" / job.token
         if not (work / "lock").exists():
-            raise LedgerError("the folder of marks that the driver uses is not here; driver and executors must share it")
+            raise LedgerError(
+                "the folder of marks that the driver uses is not here; driver and executors must share it"
+            )
         self.key = MasterKey.read(job.key)
         if job.key_id and self.key.id != job.key_id:
-            raise LedgerError(f"the run was committed under the master key {job.key_id}; this executor has {self.key.id}")
+            raise LedgerError(
+                f"the run was committed under the master key {job.key_id}; this executor has {self.key.id}"
+            )
         self.design: Any = load_design(work / "design.json")
         self.runs = self.marks.runs(job.upto + bool(job.key_id))
         self.probe = probe_fleet(self.design, job.options, job.timed)
@@ -612,7 +650,9 @@ class _Bucket:
             columns = [table.column(name).to_pylist() for name in ("room", "first", "last", "rows", "digest")]
             for room, *mark in zip(*columns, strict=True):
                 one = found.setdefault(room, _Known())
-                for held, value in zip((one.run, one.first, one.last, one.rows, one.digest), (run.number, *mark), strict=True):
+                for held, value in zip(
+                    (one.run, one.first, one.last, one.rows, one.digest), (run.number, *mark), strict=True
+                ):
                     held.append(value)  # type: ignore[attr-defined]
         return found
 
@@ -671,14 +711,18 @@ class _Bucket:
         if marks.num_rows or draws.num_rows:
             tables = {ROOMS: marks, DRAWS: draws, FLEET: trial.fleet.to_arrow()}
             token = self.job.token
-            answer["parts"] = {what: self.marks.write(token, self.bucket, what, table) for what, table in tables.items()}
+            answer["parts"] = {
+                what: self.marks.write(token, self.bucket, what, table) for what, table in tables.items()
+            }
         if starts:
-            table = pa.table({"room": pa.array(starts.keys(), pa.string()), "start": pa.array(starts.values(), pa.int64())})
+            table = pa.table(
+                {"room": pa.array(starts.keys(), pa.string()), "start": pa.array(starts.values(), pa.int64())}
+            )
             answer["status"] = self.marks.write(self.job.token, self.bucket, "status", table)[0]
         return answer
 
     def _look(self) -> tuple[dict[str, int], Counter[str]]:
-        """From which run on each room with marks is to be disguised, -1 where its rows are others than those of then."""
+        """After which run each room with marks begins, -1 where its rows are others than those of then."""
         seen: dict[str, tuple[list[_Tally], bool]] = {}
         counts: Counter[str] = Counter()
         for piece in self.reader.pieces(self.path):
@@ -687,8 +731,10 @@ class _Bucket:
                 known = self.known.get(room)
                 if known is None:
                     continue
-                tallies, fresh = seen.setdefault(room, ([], False)) if room in seen else (
-                    [_Tally("", 0, 0, 0, self._hash(room)) for _ in known.run], False
+                tallies, fresh = (
+                    seen.setdefault(room, ([], False))
+                    if room in seen
+                    else ([_Tally("", 0, 0, 0, self._hash(room)) for _ in known.run], False)
                 )
                 rows = np.arange(first, stop)[np.isin(piece.rules[first:stop], (OK, CONFLICT))]
                 time = piece.time[rows]
@@ -775,7 +821,7 @@ def feed(fleet: Fleet, piece: Piece, rows: Ints, keys: Any) -> Any:
 
 def _output(job: Job, piece: Piece, out: Array, schema: pa.Schema) -> pa.RecordBatch:
     columns = []
-    for (_, kind), source, form in zip(job.outputs, job.sources, schema, strict=True):
+    for source, form in zip(job.sources, schema, strict=True):
         if source.startswith("output"):
             column: Any = pa.array(out[:, int(source.split()[1])], from_pandas=True)
         else:

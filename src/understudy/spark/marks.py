@@ -9,8 +9,8 @@ manifest names has never been.
     marks/parts/<token>/         the parts of a run, never changed: fleets, draws, and one mark a room
     marks/work/<token>/          the pinned input of a call, its design, and a lock; removed when its driver ends
 
-A *mark* says of a room and a run: first and last time, rows, draws, the charge in micro-nats, a digest of the rows under
-the key of the room, the id of the master key and the fingerprint of the design. All of it is as secret as a ledger.
+A *mark* says of a room and a run: first and last time, rows, draws, the charge in micro-nats, a digest of the rows
+under the key of the room, the id of the master key and the fingerprint of the design. It is as secret as a ledger.
 Driver and executors must see the folder under one path (a shared mount); a task that does not see it is refused.
 """
 
@@ -121,7 +121,9 @@ class Marks:
             except OSError as error:
                 raise ConfigurationError(f"the folder of marks cannot be made: {error.strerror}") from None
         if self.path.stat().st_mode & 0o077:
-            raise ConfigurationError("the folder of marks can be read by others; it is as secret as a ledger: chmod 700")
+            raise ConfigurationError(
+                "the folder of marks can be read by others; it is as secret as a ledger: chmod 700"
+            )
 
     def runs(self, upto: int | None = None) -> list[Run]:
         """All runs, or the first so many, in their order."""
@@ -149,7 +151,9 @@ class Marks:
         try:
             os.link(new, self._manifest(run.number))
         except FileExistsError:
-            raise LedgerError("another driver committed a run meanwhile; call again, with the marks as they are now") from None
+            raise LedgerError(
+                "another driver committed a run meanwhile; call again, with the marks as they are now"
+            ) from None
         except OSError as error:
             raise LedgerError(f"the run cannot be committed: {error.strerror}") from None
         finally:
@@ -226,7 +230,13 @@ def spent(marks: str | os.PathLike[str]) -> pa.Table:
     """
     found = [table.select(["group", "room", "rows", "draws", "micronats"]) for _, table in Marks(marks).tables(ROOMS)]
     if not found:
-        names = {"group": pa.string(), "rooms": pa.int64(), "rows": pa.int64(), "draws": pa.int64(), "nats": pa.float64()}
+        names = {
+            "group": pa.string(),
+            "rooms": pa.int64(),
+            "rows": pa.int64(),
+            "draws": pa.int64(),
+            "nats": pa.float64(),
+        }
         return pa.schema(names).empty_table()
     whole = pa.concat_tables(found).group_by("group")
     sums = whole.aggregate([("room", "count_distinct"), ("rows", "sum"), ("draws", "sum"), ("micronats", "sum")])

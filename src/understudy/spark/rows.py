@@ -1,8 +1,8 @@
 """Rows of a cluster: which columns may be given, how they are pinned, and how a task reads them.
 
 A task sees the rows of one bucket, room by room, in the order of their times, in pieces of any length. What a piece
-ends with may be half a slot, so it is held back until the rest of the slot is there: no rule depends on where the pieces
-were cut.
+ends with may be half a slot, so it is held back until the rest of the slot is there: no rule depends on where the
+pieces were cut.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from understudy._types import Array, Ints, Mask
+from understudy._types import Array, Ints, Mask, Value
 from understudy.errors import ConfigurationError
 from understudy.stream.cadence import Cadence
 
@@ -65,19 +65,27 @@ class Columns:
             raise ConfigurationError("keep= names the private column or a reading; neither may leave as it is")
         for name in (self.room, self.group):
             if types[name] != "string":
-                raise ConfigurationError(f"column {name!r} is of type {types[name]}; rooms and groups are strings: cast it")
+                raise ConfigurationError(
+                    f"column {name!r} is of type {types[name]}; rooms and groups are strings: cast it"
+                )
         for name in self.reading:
             if types[name] not in _NUMBERS:
-                why = "its scale is not that of a double" if types[name].startswith("decimal") else "it holds no numbers"
+                why = (
+                    "its scale is not that of a double" if types[name].startswith("decimal") else "it holds no numbers"
+                )
                 raise ConfigurationError(f"column {name!r} is of type {types[name]}; {why}: cast it to double")
         if types[self.private] not in _PRIVATE:
             raise ConfigurationError(
-                f"column {self.private!r} is of type {types[self.private]}; private values are numbers, truths or strings"
+                f"column {self.private!r} is of type {types[self.private]}; values are numbers, truths or strings"
             )
         if types[self.time] == "timestamp_ntz":
-            raise ConfigurationError(f"column {self.time!r} has times without a zone; cast it to timestamp in a known zone")
+            raise ConfigurationError(
+                f"column {self.time!r} has times without a zone; cast it to timestamp in a known zone"
+            )
         if types[self.time] not in (TIMED, *_WHOLE):
-            raise ConfigurationError(f"column {self.time!r} is of type {types[self.time]}; keys are timestamps or integers")
+            raise ConfigurationError(
+                f"column {self.time!r} is of type {types[self.time]}; keys are timestamps or integers"
+            )
         for name in self.keep:
             if types[name] not in _KEPT:
                 raise ConfigurationError(f"column {name!r} is of type {types[name]}, which keep= does not carry")
@@ -96,13 +104,13 @@ class Columns:
 
     def pinned(self, df: DataFrame, buckets: int) -> list[Column]:
         """The columns that are pinned, under names of ours."""
-        from pyspark.sql import functions as F
+        from pyspark.sql import functions as sql
 
         at, timed = df[_quoted(self.time)], self.check(df.schema) == TIMED
-        number = F.unix_micros(at) if timed else at.cast("bigint")
+        number = sql.unix_micros(at) if timed else at.cast("bigint")
         group = df[_quoted(self.group)]
         chosen = [
-            F.pmod(F.xxhash64(group), F.lit(buckets)).cast("int").alias("bucket"),
+            sql.pmod(sql.xxhash64(group), sql.lit(buckets)).cast("int").alias("bucket"),
             group.alias("group"),
             df[_quoted(self.room)].alias("room"),
             number.alias("time"),
@@ -128,12 +136,13 @@ def arrow_schema(outputs: Sequence[tuple[str, str]]) -> pa.Schema:
 
 def spark_type(kind: str) -> DataType:
     """A type of Spark by its simple name."""
-    from pyspark.sql import types as T
+    from pyspark.sql import types
 
     named = {
-        "tinyint": T.ByteType, "smallint": T.ShortType, "int": T.IntegerType, "bigint": T.LongType,
-        "float": T.FloatType, "double": T.DoubleType, "boolean": T.BooleanType, "string": T.StringType,
-        "binary": T.BinaryType, "date": T.DateType, "timestamp": T.TimestampType, "timestamp_ntz": T.TimestampNTZType,
+        "tinyint": types.ByteType, "smallint": types.ShortType, "int": types.IntegerType, "bigint": types.LongType,
+        "float": types.FloatType, "double": types.DoubleType, "boolean": types.BooleanType, "string": types.StringType,
+        "binary": types.BinaryType, "date": types.DateType, "timestamp": types.TimestampType,
+        "timestamp_ntz": types.TimestampNTZType,
     }  # fmt: skip
     return named[kind]()
 
@@ -175,14 +184,15 @@ class Piece:
     @property
     def width(self) -> int:
         """Bytes of a row."""
-        return 8 * (2 + self.Y.shape[1])
+        channels: int = self.Y.shape[1]
+        return 8 * (2 + channels)
 
 
 @dataclass(frozen=True)
 class Reader:
     """How the rows of a bucket are read."""
 
-    values: Mapping[Any, int]
+    values: Mapping[Value, int]
     """Positions of the private values."""
     dim: int
     timed: bool
@@ -239,7 +249,8 @@ class Reader:
     def _position(self, value: Any) -> int:
         if value is None or value != value:
             return -1
-        return self.values.get(value, -2)
+        found: int = self.values.get(value, -2)
+        return found
 
     def _same_slot(self, piece: Piece) -> Mask:
         """Whether each row is in the slot of the row before."""
@@ -247,12 +258,14 @@ class Reader:
         slot = piece.time
         if self.timed and self.cadence is not None:
             slot = self.cadence.slots_of(piece.time)
-        same[1:] = (piece.local[1:] == piece.local[:-1]) & (slot[1:] == slot[:-1]) & (piece.rules[1:] == piece.rules[:-1])
+        same[1:] = (
+            (piece.local[1:] == piece.local[:-1]) & (slot[1:] == slot[:-1]) & (piece.rules[1:] == piece.rules[:-1])
+        )
         return same
 
     @staticmethod
     def _judge(piece: Piece, same: Mask) -> Piece:
-        """Slots in which private values differ, or readings of one time, are in conflict: none of their rows is used."""
+        """Slots whose private values differ, or whose readings of one time do, are in conflict: no row is used."""
         if not same[1:].any():
             return piece
         source, Y, time = piece.source, piece.Y, piece.time

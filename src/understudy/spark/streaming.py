@@ -1,15 +1,15 @@
 """A live feed on a cluster: a fleet a bucket, in the state store of Structured Streaming.
 
-The rows of a micro-batch are grouped by bucket, a hash of the room. The state of a bucket is one blob: its `Fleet` as Arrow,
-with decisions and charges, and the outputs that are newer than the watermark, so that a row that comes again gets the
-same output again. Spark commits the states of a micro-batch together, or runs it again from the states and offsets of
-before, with the same bytes: a sink that is only at least once gets copies, never second outputs.
+The rows of a micro-batch are grouped by bucket, a hash of the room. The state of a bucket is one blob: its `Fleet` as
+Arrow, with decisions and charges, and the outputs that are newer than the watermark, so that a row that comes again gets
+the same output again. Spark commits the states of a micro-batch together, or runs it again from the states and offsets
+of before, with the same bytes: a sink that is only at least once gets copies, never second outputs.
 
-That holds for sources that give the same rows again. Against others, and against an older checkpoint, there is a *guard*
-outside of the checkpoint: a small log for each bucket, which says of each of its micro-batches what its rows were, as a
-digest under the master key. It is written, durably, before anything is disguised, if it is absent, and read back. The
-same rows again are disguised again; other rows are refused. So a draw, which is a function of state, rows and key, has
-one outcome.
+That holds for sources that give the same rows again. Against others, and against an older checkpoint, there is a
+*guard* outside of the checkpoint: a small log for each bucket, which says of each of its micro-batches what its rows
+were, as a digest under the master key. It is written, durably, before anything is disguised, if it is absent, and read
+back. The same rows again are disguised again; other rows are refused. So a draw, which is a function of state, rows and
+key, has one outcome.
 """
 
 from __future__ import annotations
@@ -114,7 +114,9 @@ def disguise_stream(
         if df.schema[name].dataType.simpleString().startswith("timestamp"):
             raise ConfigurationError(f"column {name!r} has times; a live feed keeps the time of its rows alone")
     if "spark.watermarkDelayMs" not in df.schema[time].metadata:
-        raise ConfigurationError(f"column {time!r} has no watermark; give it one: df.withWatermark({time!r}, '10 minutes')")
+        raise ConfigurationError(
+            f"column {time!r} has no watermark; give it one: df.withWatermark({time!r}, '10 minutes')"
+        )
     probe = probe_fleet(design, options, True)
     if probe.dim != len(readings):
         raise ConfigurationError(f"reading= names {len(readings)} columns, and the models have {probe.dim} channels")
@@ -133,12 +135,12 @@ def disguise_stream(
     )  # fmt: skip
     if not str(spark.conf.get(_PROVIDER, "")).endswith("RocksDBStateStoreProvider"):
         spark.conf.set(_PROVIDER, _ROCKS)  # the only one that transformWithState has
-    from pyspark.sql import functions as F
+    from pyspark.sql import functions as sql
 
     chosen = [*columns.pinned(df, options.buckets), df[time].alias("event")]
     return (
         df.select(*chosen)
-        .withColumn("room", F.coalesce("room", F.lit("")))
+        .withColumn("room", sql.coalesce("room", sql.lit("")))
         .groupBy("bucket")
         .transformWithStateInPandas(_processor(job), output_schema(job, probe), "Append", "EventTime")
     )
@@ -193,7 +195,7 @@ def _check_head(path: Path, head: dict[str, Any]) -> None:
         raise LedgerError("the feed belongs to another design; give this one a folder and a checkpoint of its own")
     if found["buckets"] != head["buckets"]:
         raise ConfigurationError(
-            f"buckets = {head['buckets']}, and the feed was begun with {found['buckets']}; the number of buckets is for good"
+            f"buckets = {head['buckets']}, and the feed was begun with {found['buckets']}, which is for good"
         )
     if found != json.loads(text):
         raise ConfigurationError("the feed was begun with other epochs, cadence, gaps, budget or namespace")
@@ -279,7 +281,7 @@ class _State:
 
 
 class _InState:
-    """A store of decisions that are durable with the state: rows and state of the micro-batch are pinned by the guard."""
+    """Decisions that are durable with the state: the guard pins the rows of the micro-batch that they follow from."""
 
     def decide(self, proposed: Decisions) -> Decisions:
         return proposed
@@ -292,7 +294,9 @@ class Feed:
         self.job, self.bucket = job, bucket
         folder = Path(job.marks)
         if not (folder / "feed.json").exists():
-            raise LedgerError("the folder of marks that the driver uses is not here; driver and executors must share it")
+            raise LedgerError(
+                "the folder of marks that the driver uses is not here; driver and executors must share it"
+            )
         self.key, self.design = MasterKey.read(job.key), load_design(folder / "design.json")
         self.state = None if blob is None else _State.load(blob)
         if self.state is None:
@@ -311,8 +315,8 @@ class Feed:
         (Path(self.job.marks) / "parts").mkdir(mode=0o700, exist_ok=True)
         if not Guard(Path(self.job.marks) / "parts" / f"{self.bucket}.guard").stand(serial, now):
             raise LedgerError(
-                "this micro-batch was disguised before with other rows, or the checkpoint is not the one that the guard "
-                "knows: to go on would release second outputs. Bring back the newest checkpoint and its input"
+                "this micro-batch was disguised before with other rows, or the checkpoint is not the one that the "
+                "guard knows: to go on would release second outputs. Bring back the newest checkpoint and its input"
             )
         out = np.full(piece.Y.shape, np.nan)
         fresh = self._repeat(piece, digests, out)
@@ -355,7 +359,10 @@ class Feed:
 
     def _recent(self, piece: Piece, digests: Sequence[bytes], out: Any, watermark: int) -> pa.Table:
         rows = np.flatnonzero(~np.isnan(out).any(axis=1))
-        columns: dict[str, Any] = {"time": piece.time[rows], "row": pa.array([digests[i] for i in rows.tolist()], pa.binary())}
+        columns: dict[str, Any] = {
+            "time": piece.time[rows],
+            "row": pa.array([digests[i] for i in rows.tolist()], pa.binary()),
+        }
         columns |= {f"output {i}": out[rows, i] for i in range(self.job.dim)}
         new = pa.table(columns)
         if self.state is not None:
