@@ -1,9 +1,9 @@
 """A live feed on a cluster: a fleet a bucket, in the state store of Structured Streaming.
 
 The rows of a micro-batch are grouped by bucket, a hash of the room. The state of a bucket is one blob: its `Fleet` as
-Arrow, with decisions and charges, and the outputs that are newer than the watermark, so that a row that comes again gets
-the same output again. Spark commits the states of a micro-batch together, or runs it again from the states and offsets
-of before, with the same bytes: a sink that is only at least once gets copies, never second outputs.
+Arrow, with decisions and charges, and the outputs that are newer than the watermark, so that a row that comes again
+gets the same output again. Spark commits the states of a micro-batch together, or runs it again from the states and
+offsets of before, with the same bytes: a sink that is only at least once gets copies, never second outputs.
 
 That holds for sources that give the same rows again. Against others, and against an older checkpoint, there is a
 *guard* outside of the checkpoint: a small log for each bucket, which says of each of its micro-batches what its rows
