@@ -124,26 +124,6 @@ def test_budgets_whatever_is_tried_again(job):
     assert [run.draws for run in us.spark.runs(job.folder / "marks")] == [2 * 36, 0]
 
 
-def texts(key, frame, design):
-    """What must not be found: the master key, keys of rooms, values of the private parameter, draws."""
-    secret = key._secret
-    rooms = [key.room_key("spark", design.fingerprint, name) for name in sorted(set(frame["room"]))]
-    found = []
-    for one in [secret, *rooms]:
-        found += [one, one.hex().encode(), one.hex().upper().encode()]
-    return found
-
-
-def search(folder, needles):
-    """Files below a folder in which any of these stands, as it is or compressed as Spark compresses."""
-    hits = []
-    for path in Path(folder).rglob("*"):
-        if path.is_file():
-            content = path.read_bytes()
-            hits += [path.name] * any(needle in content for needle in needles)
-    return hits
-
-
 def test_no_key_is_left_anywhere(job):
     """Event log, plan, logs and exceptions hold no key; a job that puts it into its configuration is found."""
     logs = job.folder / "logs"
@@ -151,14 +131,14 @@ def test_no_key_is_left_anywhere(job):
     conf = {"spark.eventLog.enabled": "true", "spark.eventLog.dir": logs.as_uri(), "spark.eventLog.compress": "false",
             "spark.local.dir": str(job.folder / "local"), "spark.task.maxFailures": "6"}  # fmt: skip
     (job.folder / "local").mkdir()
-    needles = texts(job.key, job.frame, cases.design())
+    needles = cases.key_texts(job.key, job.frame, cases.design())
     done = job.run(conf=conf, plan=str(logs / "plan"), faults={"raise": 3})
     job.check(done)
     (logs / "streams").write_text(done.stdout + done.stderr)
     assert any(path.stat().st_size > 10_000 for path in logs.rglob("*"))
-    assert search(logs, needles) == []
-    assert search(job.folder / "local", needles) == []
-    assert search(job.folder / "marks", needles) == []
+    assert cases.search(logs, needles) == []
+    assert cases.search(job.folder / "local", needles) == []
+    assert cases.search(job.folder / "marks", needles) == []
     done = job.run(conf={**conf, "spark.executorEnv.MASTER": job.key._secret.hex()}, plan=str(logs / "plan"))
     assert done.returncode == 0
-    assert search(logs, needles) != []
+    assert cases.search(logs, needles) != []

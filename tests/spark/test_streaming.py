@@ -81,6 +81,9 @@ def test_a_feed_is_one_stream_a_room(spark, tmp_path):
     assert dict(zip(table.column("room").to_pylist(), table.column("nats").to_pylist(), strict=True)) == pytest.approx(
         spent
     )
+    needles = cases.key_texts(feed.key, feed.frame, cases.design())
+    assert cases.search(feed.folder / "checkpoint", needles) == []
+    assert cases.search(feed.folder / "marks", needles) == []
     with pytest.raises(ConfigurationError, match="buckets = 3"):
         spark_feed.begin(spark, {**feed.task, "buckets": 3})
 

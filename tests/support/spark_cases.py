@@ -6,6 +6,7 @@ import datetime as dt
 import functools
 import os
 import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -129,3 +130,23 @@ def spent_by_group(marks):
 
 
 DAY = dt.timedelta(days=1)
+
+
+def key_texts(key, frame, design):
+    """What must not be found: the master key and the keys of rooms, as bytes and as digits."""
+    secret = key._secret
+    rooms = [key.room_key("spark", design.fingerprint, name) for name in sorted(set(frame["room"]))]
+    found = []
+    for one in [secret, *rooms]:
+        found += [one, one.hex().encode(), one.hex().upper().encode()]
+    return found
+
+
+def search(folder, needles):
+    """Files below a folder in which any of these stands."""
+    hits = []
+    for path in Path(folder).rglob("*"):
+        if path.is_file():
+            content = path.read_bytes()
+            hits += [path.name] * any(needle in content for needle in needles)
+    return hits

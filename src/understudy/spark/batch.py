@@ -723,7 +723,8 @@ class _Bucket:
 
     def _look(self) -> tuple[dict[str, int], Counter[str]]:
         """After which run each room with marks begins, -1 where its rows are others than those of then."""
-        seen: dict[str, tuple[list[_Tally], bool]] = {}
+        seen: dict[str, list[_Tally]] = {}
+        fresh: set[str] = set()
         counts: Counter[str] = Counter()
         for piece in self.reader.pieces(self.path):
             content, width = piece.content(), piece.width
@@ -731,11 +732,9 @@ class _Bucket:
                 known = self.known.get(room)
                 if known is None:
                     continue
-                tallies, fresh = (
-                    seen.setdefault(room, ([], False))
-                    if room in seen
-                    else ([_Tally("", 0, 0, 0, self._hash(room)) for _ in known.run], False)
-                )
+                if room not in seen:
+                    seen[room] = [_Tally("", 0, 0, 0, self._hash(room)) for _ in known.run]
+                tallies = seen[room]
                 rows = np.arange(first, stop)[np.isin(piece.rules[first:stop], (OK, CONFLICT))]
                 time = piece.time[rows]
                 at, inside = known.within(time)
@@ -744,10 +743,9 @@ class _Bucket:
                     tallies[k].rows += len(which)
                     tallies[k].hash.update(content[which[0] * width : (which[-1] + 1) * width])
                 counts["late"] += int((~inside & (time <= known.last[-1])).sum())
-                seen[room] = (tallies, fresh or bool((time > known.last[-1]).any()))
-        starts = {}
-        for room, (tallies, fresh) in seen.items():
-            starts[room] = self._start(self.known[room], tallies, fresh)
+                if (time > known.last[-1]).any():
+                    fresh.add(room)
+        starts = {room: self._start(self.known[room], tallies, room in fresh) for room, tallies in seen.items()}
         return starts, counts
 
     @staticmethod
