@@ -5,14 +5,15 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 KERNELS := $(wildcard src/understudy/*/_kernels*.py src/understudy/*/_kernels*.pxd)
 
-.PHONY: demo test test-more test-long test-wheel test-spark system-spark lint unit docs system dist fresh bench study fuzz faults clean help
+.PHONY: demo test test-more test-long test-wheel test-spark system-spark lint unit docs system dist fresh bench study fuzz faults clean help gateway-demo test-gateway soak fresh-image test-browser
 
 DATA ?= ../shared/data
 
 help:
 	@echo "make demo        set up, disguise a stream, and recompute the paper's results (about two minutes the first time)"
 	@echo "make test        set up everything; lint, types, layers, documentation, and the tests with their twins"
-	@echo "make test-more   the longer suites: test-long (tests that take seconds each) and test-wheel (what is shipped)"
+	@echo "make test-more   the longer suites: test-long (tests that take seconds each), test-browser and test-wheel (what is shipped)"
+	@echo "make test-browser the studio in a real browser (about five minutes); DATA=folder adds a walk through a real recording"
 	@echo "make test-spark  the tests of understudy.spark on a local Spark, which needs Java 17 (six minutes; part of test-more)"
 	@echo "make lint        format, lint, types, layers and the counts of tools/house.py alone"
 	@echo "make docs        build the documentation into docs/_build/html"
@@ -22,6 +23,10 @@ help:
 	@echo "make bench       measure against named peers and write docs/benchmarks.md (about 20 minutes)"
 	@echo "make study       the study on real data, judged again and written to docs/real-data.md (about an hour); DATA=folder says where they are"
 	@echo "make fuzz        the long fuzz of the randomizer's solvers, 20,000 problems of each sort (about 20 minutes)"
+	@echo "make gateway-demo  two brokers, simulated rooms, a gateway, and an adversary beside the truth (a minute)"
+	@echo "make test-gateway  the gateway with real brokers, killed and stopped (about 6 minutes)"
+	@echo "make soak        the same kills, ten times as many, in 20,000 readings (about 20 minutes)"
+	@echo "make fresh-image the RUN lines of packaging/Dockerfile in a bare Debian tree (root)"
 	@echo "make faults      the ledger under every fault at every write (about 4 minutes)"
 	@echo "make clean       remove what the others made"
 
@@ -47,13 +52,18 @@ $(VENV)/.installed: $(VENV)/.kernels
 	@touch $@
 
 # A compiler and the headers of Python: the tests hold the compiled kernels to the plain ones. What was installed without
-# a compiler is built again.
+# a compiler is built again. Chromium: the studio is tested in a real browser.
 system:
 	@missing=""; \
 	command -v cc >/dev/null || command -v gcc >/dev/null || missing="$$missing gcc libc6-dev"; \
 	$(PYTHON) -c 'import os, sys, sysconfig; sys.exit(not os.path.exists(os.path.join(sysconfig.get_paths()["include"], "Python.h")))' \
 	  || missing="$$missing python3-dev"; \
 	$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || missing="$$missing python3-venv"; \
+	PATH="$$PATH:/usr/sbin" command -v mosquitto >/dev/null || missing="$$missing mosquitto"; \
+	command -v influxd >/dev/null || missing="$$missing influxdb"; \
+	command -v openssl >/dev/null || missing="$$missing openssl"; \
+	command -v systemd-analyze >/dev/null || missing="$$missing systemd"; \
+	command -v chromium >/dev/null || command -v chromium-browser >/dev/null || missing="$$missing chromium"; \
 	if [ -z "$$missing" ]; then exit 0; fi; \
 	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 	  echo "installing$$missing"; \
@@ -77,6 +87,10 @@ demo: $(VENV)/.installed
 	@echo "the paper's results, recomputed (half a minute)"
 	@$(BIN)/understudy paper --quick --out build/paper
 
+gateway-demo: $(VENV)/.installed
+	@PATH="$$PATH:/usr/sbin" command -v mosquitto >/dev/null || $(MAKE) --no-print-directory system
+	@$(BIN)/python examples/gateway_demo.py
+
 # From nothing, packages are fetched while the kernels compile. Lint and docs run beside the tests: each keeps one core
 # busy at most.
 test: system
@@ -85,7 +99,7 @@ test: system
 	@$(MAKE) --no-print-directory $(VENV)/.developer
 	@$(MAKE) --no-print-directory --jobs=2 unit lint docs
 
-test-more: test-long test-wheel test-spark
+test-more: test-long test-gateway test-browser test-wheel test-spark
 
 lint: $(VENV)/.developer
 	$(BIN)/ruff format --check .
@@ -101,10 +115,24 @@ ONCE := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=
 unit: $(VENV)/.developer
 	$(ONCE) $(BIN)/pytest -n auto --dist loadfile --assert=plain
 
+# The gateway with real brokers: each test starts its own, on the loopback.
+test-gateway: system
+	@$(MAKE) --no-print-directory $(VENV)/.developer
+	$(ONCE) $(BIN)/pytest --assert=plain -m gateway tests
+
+soak: system
+	@$(MAKE) --no-print-directory $(VENV)/.developer
+	$(ONCE) UNDERSTUDY_SOAK=1 $(BIN)/pytest -s --assert=plain -m gateway tests/gateway/test_kills.py tests/gateway/test_pipe_kills.py
+
 # Tests that are too slow for every change; each says its seconds and its reason where it is marked.
 test-long: system
 	@$(MAKE) --no-print-directory $(VENV)/.developer
 	$(ONCE) $(BIN)/pytest -n auto --assert=plain -m long tests
+
+# The studio as a process of its own and in a real browser, one test after the other.
+test-browser: system
+	@$(MAKE) --no-print-directory $(VENV)/.developer
+	UNDERSTUDY_DATA=$(DATA) $(ONCE) $(BIN)/pytest -q --assert=plain -m browser tests/studio
 
 docs: $(VENV)/.developer
 	$(BIN)/sphinx-build -W -q -b html docs docs/_build/html
@@ -151,6 +179,9 @@ SUITES ?= bookworm trixie
 fresh:
 	@for suite in $(SUITES); do bash tools/fresh.sh $$suite || exit 1; done
 
+fresh-image:
+	bash tools/fresh.sh trixie bash tools/image.sh
+
 # Peers live in an environment of their own, so that they never decide what the package runs with.
 .venv-bench/.installed: benchmarks/requirements.txt pyproject.toml setup.py $(KERNELS)
 	@test -x .venv-bench/bin/python || $(PYTHON) -m venv .venv-bench
@@ -170,7 +201,7 @@ fuzz: $(VENV)/.developer
 	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python benchmarks/fuzz.py
 
 faults: $(VENV)/.developer
-	UNDERSTUDY_FAULTS=all OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -q -s tests/stream/test_fault_injection.py
+	UNDERSTUDY_FAULTS=all OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -q -s tests/stream/test_fault_injection.py tests/stream/test_group_faults.py
 
 clean:
 	rm -rf $(VENV) .venv-bench .venv-spark build dist paper-results docs/_build src/understudy.egg-info .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -18,6 +18,7 @@ import tempfile
 import time
 from pathlib import Path
 
+ROOT = Path(__file__).resolve().parents[1]
 ROWS = ("step", "step, ledger", "apply", "disguise", "file", "fit", "design of a fit")
 
 
@@ -81,18 +82,10 @@ def measured(row: str) -> float:
 
 def identified(row: str) -> float:
     """CPU seconds of a fit with all defaults to 8,000 readings on a grid with heavy tails, or of a design for it."""
-    import numpy as np
-    import scipy.stats
-
     import understudy as us
+    from benchmarks.sections.waits import simulated
 
-    def room(people):
-        noise = us.Scalar(scipy.stats.t(4.0, scale=2.0 + people))
-        return us.AutoRegressive([0.7, 0.25], 20.0 + 2.0 * people, noise, past=[400.0, 400.0])
-
-    people = np.tile(np.repeat([0, 1, 2, 3], 250), 8)
-    co2 = us.sample(us.Family(room, [0, 1, 2, 3]).along(people.tolist()), people.size, rng=1)
-    frame = {"co2": 0.5 * np.round(co2 / 0.5), "people": people}
+    frame = simulated(8000)
     start = time.process_time()
     family = us.fit(frame, reading="co2", private="people", period=60)
     if row == "design of a fit":
@@ -103,7 +96,7 @@ def identified(row: str) -> float:
 
 def ran(folder: Path, row: str) -> float:
     """The same in a process with the package of a folder."""
-    environment = {**os.environ, "PYTHONPATH": str(folder / "src"), "OPENBLAS_NUM_THREADS": "1"}
+    environment = {**os.environ, "PYTHONPATH": f"{folder / 'src'}:{ROOT}", "OPENBLAS_NUM_THREADS": "1"}
     told = subprocess.run(
         [sys.executable, __file__, "--row", row], env=environment, capture_output=True, text=True, check=True
     )
@@ -122,12 +115,11 @@ def main() -> None:
         return
     if given.before is None:
         parser.error("--before is missing")
-    here = Path(__file__).resolve().parent.parent
     print(f"{'':16}{'now':>12}{'before':>12}{'ratio':>8}")
     for row in ROWS:
         now, before = [], []
         for _ in range(given.rounds):
-            now.append(ran(here, row))
+            now.append(ran(ROOT, row))
             before.append(ran(given.before.resolve(), row))
         print(f"{row:16}{1e6 * min(now):10.2f}us{1e6 * min(before):10.2f}us{min(now) / min(before):8.2f}", flush=True)
 

@@ -76,6 +76,7 @@ def describe(command: str, pinning: str) -> list[tuple[str, str]]:
     return [
         ("date", datetime.now(tz=UTC).strftime("%Y-%m-%d %H:%M UTC")),
         ("command", f"`{command}`"),
+        ("load", f"{os.getloadavg()[0]:.1f} processes in the minute before"),
         ("processor", f"{cpu_model()}, {os.cpu_count()} cores, one used ({pinning})"),
         ("system", f"{platform.system()} {platform.machine()}, {' '.join(platform.libc_ver())}"),
         ("python", f"{platform.python_implementation()} {platform.python_version()}"),

@@ -34,8 +34,11 @@ SECTIONS = (
     "grid",
     "streams",
     "groups",
+    "pipe",
     "fleet",
     "files",
+    "gateway",
+    "waits",
 )
 FIGURE = "benchmarks-dense.svg"
 
@@ -74,7 +77,7 @@ def main(arguments: list[str] | None = None) -> int:
             page += f"\n![Cost of one reading against its number]({FIGURE})\n"
         if older is not None:
             page = report.merged(
-                older, page, ", ".join(value for key, value in described if key in ("date", "command"))
+                older, page, ", ".join(value for key, value in described if key in ("date", "command", "load"))
             )
         output.write_text(page, encoding="utf-8")
         if output.name == "benchmarks-tables.md":

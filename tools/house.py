@@ -25,7 +25,7 @@ from types import FrameType
 
 SOURCE = Path(__file__).resolve().parent.parent / "src"
 ROOT = SOURCE / "understudy"
-LATER = ("gateway", "studio", "spark", "opcua")
+LATER = ("gateway", "studio", "spark", "opcua", "sklearn")
 SHORT = 150  # lines: a private module with one importer should be longer, or be part of its importer
 
 SAME_NOUN = {
@@ -47,8 +47,9 @@ ONE_IMPORTER: dict[str, str] = {}
 LIMITS = {
     "modules": (149, 140),
     # 40,733 before real rooms (adaptive models, coins, clocks, rivals, tuning); 45,700 before the first hour (verdicts,
-    # possible ranges, the price by channel, times as people write them, bad files, defaults from a file)
-    "lines of code": (46_400, 33_000),
+    # possible ranges, the price by channel, times as people write them, bad files, defaults from a file); 46,400 before
+    # dataframes and notebooks
+    "lines of code": (47_000, 33_000),
     "short private modules with one importer, without a reason": (0, 0),
     "short private modules with one importer": (5, 5),
     "import cycles": (0, 0),

@@ -85,7 +85,7 @@ WANTED = {
 GAPS = {
     "OnGrid, AR(2), Student t, one channel": Required(100, at_most=True),
     "OnGrid, Gauss-Markov": Required(100, at_most=True),
-    "Quantised, point masses": None,
+    "Quantised, point masses": Required(100, at_most=True),
 }
 
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from understudy.adversaries.tuning import tune as tune
     from understudy.adversaries.utility import measure_utility as measure_utility
     from understudy.apply.apply_file import apply_file as apply_file
+    from understudy.apply.apply_file import apply_frame as apply_frame
     from understudy.distortion.costs import Costs as Costs
     from understudy.distortion.costs import costs as costs
     from understudy.identify.fit import Identifier as Identifier
@@ -123,6 +124,7 @@ _HOME = {
     "tune": "adversaries.tuning",
     "measure_utility": "adversaries.utility",
     "apply_file": "apply.apply_file",
+    "apply_frame": "apply.apply_file",
     "Costs": "distortion.costs",
     "costs": "distortion.costs",
     "Identifier": "identify.fit",
@@ -219,6 +221,7 @@ _MODULES = (
     "models",
     "randomizer",
     "report",
+    "sklearn",
     "spark",
     "stream",
     "transform",

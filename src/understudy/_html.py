@@ -122,7 +122,7 @@ def report(title: str, made: str, sections: Iterable[tuple[str, str, str]]) -> s
 
 def card_html(card: Card, page: bool = False) -> str:
     """A card as a fragment for a notebook or a report, or as a page of its own."""
-    measures = [(m.title, m.shown, m.prior, _in_words(m)) for m in card.measures]
+    measures = [(m.title, m.shown, m.prior, _in_words(card, m)) for m in card.measures]
     scopes = table("What holds, and how it is known", SCOPE_HEAD, card.scopes) if card.scopes else ""
     sections = "".join(f"<h3>{escape(title)}</h3>{bullets(items)}" for title, items in card.sections)
     found = fill(
@@ -135,16 +135,27 @@ def card_html(card: Card, page: bool = False) -> str:
         bars=Safe("" if card.right_guesses is None else _bars(*card.right_guesses)),
         facts=Safe(pairs("What is hidden", card.facts)),
         heading=card.heading,
-        measures=Safe(table(card.caption, MEASURE_HEAD, measures, names=[m.name for m in card.measures])),
+        measures=Safe(table(card.lead, MEASURE_HEAD, measures, names=[m.name for m in card.measures])),
         scopes=Safe(f"<h3>Of a sequence, a day, a decision</h3>{scopes}" if scopes else ""),
         sections=Safe(sections),
     )
     return document(card.title, found) if page else found
 
 
-def _in_words(measure: Measure) -> Safe:
+def fragment(title: str, *parts: str) -> str:
+    """Pieces below a heading, in the style of a card: what a notebook shows of a value.
+
+    >>> fragment("a < b", "<p>0.3 nats</p>").endswith("<h2>a &lt; b</h2><p>0.3 nats</p></section>")
+    True
+    """
+    name = escape(title)
+    lead = f'<section class="understudy-card" aria-label="{name}"><style>{template("card.css")}</style><h2>{name}</h2>'
+    return f"{lead}{''.join(parts)}</section>"
+
+
+def _in_words(card: Card, measure: Measure) -> Safe:
     note = f'<span class="note">{escape(measure.note)}</span>' if measure.note else ""
-    return Safe(f"{escape(measure.sentence)}{note}")
+    return Safe(f"{escape(card.in_words(measure))}{note}")
 
 
 def _bars(before: float, after: float) -> str:

@@ -42,7 +42,7 @@ _SIDES = {"up": ROUND_CEILING, "down": ROUND_FLOOR, "near": ROUND_HALF_EVEN}
 _RELIABLE = Context(prec=13, rounding=ROUND_HALF_EVEN, Emax=999_999, Emin=-999_999)
 _DAY = 86_400.0
 _SHOWN_VALUES = 12
-_WIDTH = 92
+_WIDTH = 80
 
 
 def number(x: float, side: Side) -> str:
@@ -66,6 +66,15 @@ def percent(x: float, side: Side) -> str:
     return f"{_digits(share.quantize(Decimal('0.01'), _SIDES[side]))} percent"
 
 
+def digits(x: float, count: int = 3) -> str:
+    """So many digits that count, without powers of ten where people do not write them.
+
+    >>> digits(1573.2), digits(0.03125), digits(-1.0), digits(1.5e12), digits(float("nan"))
+    ('1570', '0.0312', '-1', '1.5e+12', 'nan')
+    """
+    return f"{float(f'{x:.{count}g}'):.10g}"
+
+
 def with_error(value: float, error: float) -> str:
     """A mean, and where it was simulated how well it is known: two standard errors, to the digits that they leave.
 
@@ -74,15 +83,17 @@ def with_error(value: float, error: float) -> str:
     """
     if not error > 1e-12 * value:
         return f"{value:.6g}"
-    return f"mean {value:.{_decimals(2.0 * error)}f} ({known_within(error)})"
+    return f"mean {value:.{_decimals(2.0 * error)}f} ({known_within(error, value)})"
 
 
-def known_within(error: float) -> str:
+def known_within(error: float, mean: float = math.inf) -> str:
     """How well a mean is known that has this standard error. It is no tolerance of a single reading.
 
-    >>> known_within(0.021)
-    'known to within 0.042'
+    >>> known_within(0.021), known_within(96.0, 97.3)
+    ('known to within 0.042', 'hardly known: its standard error is 96')
     """
+    if 2.0 * error > abs(mean):
+        return f"hardly known: its standard error is {digits(error, 2)}"
     return f"known to within {2.0 * error:.{_decimals(2.0 * error)}f}"
 
 
@@ -184,21 +195,26 @@ def nearest_readings(option: str, given: str, count: int, period: float) -> str:
     return f"{option} {given}: a reading comes every {span(period)}, so it is {taken}."
 
 
-def progress_line(what: str, share: float, elapsed: float, remark: str = "") -> str:
+def progress_line(what: str, share: float, elapsed: float, remark: str = "", silent: float = 0.0) -> str:
     """How far some work is after `elapsed` seconds, for a log; a share of 0 is one that is not known yet.
+
+    Work that was `silent` for longer than it should have taken says no more how long it takes.
 
     >>> progress_line("attacking", 0.4, 60.0), progress_line("tuning", 0.1, 60.0, "AR(1)")
     ('attacking: 40%, about 90 s to go', 'tuning: 10%, about 9 min to go (AR(1))')
-    >>> progress_line("disguising", 0.0, 12.3)
-    'disguising: 12 s so far'
+    >>> progress_line("disguising", 0.0, 12.3), progress_line("attacking", 0.98, 90.0, silent=30.0)
+    ('disguising: 12 s so far', 'attacking: 98%, 90 s so far')
     """
     share = min(max(float(share), 0.0), 1.0)
-    if share > 0.0:
-        left = elapsed * (1.0 - share) / share
+    left = math.inf if share == 0.0 else (elapsed - silent) * (1.0 - share) / share
+    if left >= silent and math.isfinite(left):
         left = round(left) if left <= 120.0 else 60 * round(left / 60.0)
         far = f"{100.0 * share:.0f}%, about {span(left)} to go"
     else:
-        far = f"{span(round(elapsed))} so far"
+        far = (
+            f"{100.0 * share:.0f}%, " * (share > 0.0)
+            + f"{span(round(elapsed) if elapsed <= 120.0 else 60 * round(elapsed / 60.0))} so far"
+        )
     return f"{what}: {far}" + (f" ({remark})" if remark else "")
 
 
@@ -260,6 +276,19 @@ class Measure:
     shown: str
     sentence: str
     note: str = ""
+    premise: str = ""
+    """The conditions at the head of the sentence, which a card states once."""
+
+    @property
+    def says(self) -> str:
+        """The sentence without its conditions."""
+        rest = self.sentence.removeprefix(self.premise)
+        return rest[:1].upper() + rest[1:]
+
+    @property
+    def condition(self) -> str:
+        """The conditions without the prior."""
+        return self.premise.partition(", ")[2].rstrip(" ,")
 
 
 class Scope(NamedTuple):
@@ -289,6 +318,21 @@ class Card:
     """The share of right guesses before the readings, and at most after them; None where it is not bounded."""
 
     @property
+    def condition(self) -> str:
+        """The conditions that all measures have, which are stated once; empty where they differ."""
+        found = {measure.condition for measure in self.measures}
+        return found.pop() if len(found) == 1 else ""
+
+    @property
+    def lead(self) -> str:
+        """What stands over the measures: under which conditions they hold."""
+        return f"Each line holds {self.condition}, at the prior of its column." if self.condition else self.caption
+
+    def in_words(self, measure: Measure) -> str:
+        """A measure in words, with its conditions where the lead has none."""
+        return measure.says if self.condition else measure.sentence
+
+    @property
     def sections(self) -> list[tuple[str, tuple[str, ...]]]:
         """What follows the numbers: titles and sentences."""
         return [
@@ -303,16 +347,24 @@ MEASURE_HEAD = ("Measure", "Bound", "Prior", "In words")
 
 
 def card_text(card: Card) -> str:
-    """A card as plain text, at most 92 columns wide."""
+    """A card as plain text, at most 80 columns wide."""
     lines = [card.title.upper(), "=" * _WIDTH, *_wrap(card.claim), ""]
     for name, content in card.facts:
         lines += _wrap(content, f"{name:<17}")
     rows = [("Measure", "Bound", "Prior"), *((m.title, m.shown, m.prior) for m in card.measures)]
     wide = [max(len(row[k]) for row in rows) for k in range(3)]
     table = ["  ".join(cell.ljust(w) for cell, w in zip(row, wide, strict=True)) for row in rows]
-    lines += ["", table[0], "  ".join("-" * w for w in wide), *table[1:], "", "In words"]
+    lines += [
+        "",
+        table[0],
+        "  ".join("-" * w for w in wide),
+        *table[1:],
+        "",
+        "In words",
+        *(_wrap(card.lead) if card.condition else ()),
+    ]
     for k, m in enumerate(card.measures, start=1):
-        lines += _wrap(f"{m.title}. {m.sentence} {m.note}".rstrip(), f"{k:>2}. ")
+        lines += _wrap(f"{m.title}. {card.in_words(m)} {m.note}".rstrip(), f"{k:>2}. ")
     scopes = tuple(f"{scope.of}: {scope.holds} ({scope.known})." for scope in card.scopes)
     for title, items in [*([("Guaranteed of", scopes)] if scopes else []), *card.sections]:
         lines += ["", title]
@@ -441,11 +493,11 @@ class OutputFacts(NamedTuple):
     def words(self) -> str:
         """The same in words."""
         low, high = self.interval
-        lifelike = "" if math.isnan(self.lifelike_distortion) else f", lifelike {self.lifelike_distortion:.4g}"
-        within = f"{low:.4g} to {high:.4g}" if math.isfinite(high) else "no interval"
+        lifelike = "" if math.isnan(self.lifelike_distortion) else f", lifelike {digits(self.lifelike_distortion, 4)}"
+        within = f"{digits(low, 4)} to {digits(high, 4)}" if math.isfinite(high) else "no interval"
         return (
-            f"{self.value}, {'a constant' if self.constant else 'a filter'}: {self.distortion:.4g} ({within} over "
-            f"{with_count(self.days, 'day')}; best constant {self.constant_distortion:.4g}{lifelike})"
+            f"{self.value}, {'a constant' if self.constant else 'a filter'}: {digits(self.distortion, 4)} ({within} "
+            f"over {with_count(self.days, 'day')}; best constant {digits(self.constant_distortion, 4)}{lifelike})"
         )
 
 
@@ -522,15 +574,17 @@ class Setting:
         lead = "at least " if self.holds else "draw alone: "
         if value < 0.0:
             lead, shown = "", f"nothing ({shown})" if math.isfinite(value) else "nothing"
-        sentence = self.premise("stated") + words
-        title = _ERROR_TITLES[name]
-        return Measure(name, title, value, "probability", "at least", "stated", lead + shown, sentence, note)
+        premise, title = self.premise("stated"), _ERROR_TITLES[name]
+        return Measure(
+            name, title, value, "probability", "at least", "stated", lead + shown, premise + words, note, premise
+        )
 
     def leakage(self, name: str, title: str, value: float, prior: str, words: str, note: str = "") -> Measure:
         """An upper bound on a leakage; `words` follow the conditions."""
         lead = "at most " if self.holds else "draw alone: "
+        premise = self.premise(prior)
         return Measure(
-            name, title, value, "nats", "at most", prior, _amount(lead, value), self.premise(prior) + words, note
+            name, title, value, "nats", "at most", prior, _amount(lead, value), premise + words, note, premise
         )
 
     def information(self, value: float, share: float) -> Measure:
@@ -792,7 +846,8 @@ class CoinFacts(NamedTuple):
     def measures(self) -> tuple[Measure, ...]:
         """Every figure with its sentence."""
         q, m = self.hidden, self.values
-        right = 1.0 - q * (1.0 - 1.0 / m)
+        unseen = q ** (1 + self.carry)  # all epochs whose readings tell of it are hidden
+        right = 1.0 - unseen * (1.0 - 1.0 / m)
         found = [
             Measure(
                 "right_guesses", "Right guesses, values weighed alike", right, "probability", "at most", "any",
@@ -1134,8 +1189,9 @@ class MovingSetting:
         words = self._guess(name, shown, ", however long it goes on" if name == "smoothing" else "")
         title = _MOVING_TITLES[name] + (", best adversary" if name != "first_error" else "")
         lead, bound = ("at least ", "at least") if self.known else ("if known: ", "if known")
-        sentence = f"{self._known if self.known else IF_KNOWN}{words}."
-        return Measure(name, title, value, "probability", bound, "stated", lead + shown, sentence, note)
+        given = self._known if self.known else ""
+        sentence = f"{given or IF_KNOWN}{words}."
+        return Measure(name, title, value, "probability", bound, "stated", lead + shown, sentence, note, given)
 
     def error_of_estimated(self, name: str, value: float, eps: float) -> Measure:
         """What a bound on the probability of a wrong path leaves of a bound on guesses: the difference."""
@@ -1168,7 +1224,8 @@ class MovingSetting:
         }[name]
         given, lead, bound = (self._known, "", "on average") if self.known else (IF_KNOWN, "if known: ", "if known")
         shown = f"{lead}{number(value, 'up')} nats on average"
-        return Measure(name, _MOVING_TITLES[name], value, "nats", bound, "stated", shown, given + words, note)
+        once = given if self.known else ""
+        return Measure(name, _MOVING_TITLES[name], value, "nats", bound, "stated", shown, given + words, note, once)
 
     def _guess(self, name: str, shown: str, end: str) -> str:
         if name == "first_error":
@@ -1415,7 +1472,7 @@ def gate_verdict(outcome: str, windows: Sequence[Mapping[str, Any]], untested: S
     )
 
 
-GATE_HEAD = ("from", "accuracy", "fresh scores", "leak", "interval", "nats a reading", "interval", "seen from")
+GATE_HEAD = ("from", "accuracy", "fresh scores", "leak", "nats a reading", "seen from")
 """The head of the table of a gate."""
 
 
@@ -1427,10 +1484,8 @@ def gate_rows(gate: Mapping[str, Any]) -> list[tuple[str, ...]]:
             gate_window(w["window"], attack.get("unit", "day")),
             f"{w['accuracy']:.3f}",
             f"{w['control']:.3f}",
-            f"{w['excess']:+.3f}",
-            f"{w['low']:+.2f} to {w['high']:+.2f}",
-            f"{w['nats']:+.3f}",
-            f"{w['nats_low']:+.2f} to {w['nats_high']:+.2f}",
+            f"{w['excess']:+.3f} [{w['low']:.2f}, {w['high']:.2f}]",
+            f"{w['nats']:+.3f} [{w['nats_low']:.2f}, {w['nats_high']:.2f}]",
             f"{w['seen']:.2f}" if w["seen"] < 1.0 - w["control"] else "none",
         )
         for w in attack.get("windows") or ()
@@ -1498,10 +1553,10 @@ class Price(NamedTuple):
     def size(self) -> str:
         """The distortion with its unit, a squared one without; channel by channel first where there are several."""
         plain = self.measure == "mse"
-        mean = f"{self.value:.4g}{'' if plain else self.unit}"
+        mean = f"{digits(self.value, 4)}{'' if plain else self.unit}"
         if not self.several:
             return mean
-        each = [f"{size:.4g}{'' if plain else unit} in {name}" for name, size, unit in self.channels]
+        each = [f"{digits(size, 4)}{'' if plain else unit} in {name}" for name, size, unit in self.channels]
         return ", ".join([*each, f"{mean} as {OVER_CHANNELS}"])
 
     @property
@@ -1514,7 +1569,7 @@ class Price(NamedTuple):
     @property
     def words(self) -> str:
         """What the disguise does to the readings."""
-        error = f" ({known_within(self.error)})" if self.error > 0.0 else ""
+        error = f" ({known_within(self.error, self.value)})" if self.error > 0.0 else ""
         share = f", {self.share}" if self.share else ""
         over = "" if self.horizon is None else f" over the first {self.horizon} readings"
         stays = " That is for values that stay so long; values that move have another distortion." * self.moving
@@ -1564,17 +1619,17 @@ DATA_SHORT = {
 """The same in a legend."""
 
 
-def interval(figure: Interval, digits: int = 3, scale: float = 1.0) -> str:
+def interval(figure: Interval, count: int = 3, scale: float = 1.0) -> str:
     """The ends of an interval; empty where they are not known.
 
     >>> interval((0.5, 0.4, 0.6)), interval((0.5, float("nan"), 0.6))
     ('[0.4, 0.6]', '')
     """
     low, high = scale * figure[1], scale * figure[2]
-    return "" if math.isnan(low) or math.isnan(high) else f"[{low:.{digits}g}, {high:.{digits}g}]"
+    return "" if math.isnan(low) or math.isnan(high) else f"[{digits(low, count)}, {digits(high, count)}]"
 
 
-def with_interval(figure: Interval | None, digits: int = 3) -> str:
+def with_interval(figure: Interval | None, count: int = 3) -> str:
     """A figure with its interval, or a dash.
 
     >>> with_interval((1.5, 1.25, 1.75)), with_interval(None)
@@ -1582,7 +1637,7 @@ def with_interval(figure: Interval | None, digits: int = 3) -> str:
     """
     if figure is None or math.isnan(figure[0]):
         return "-"
-    return f"{figure[0]:.{digits}g} {interval(figure, digits)}".rstrip()
+    return f"{digits(figure[0], count)} {interval(figure, count)}".rstrip()
 
 
 def share_of_100(figure: Interval) -> str:
@@ -1604,7 +1659,7 @@ def share_in_percent(figure: Interval | None, sign: str = " percent") -> str:
     """
     if figure is None or math.isnan(figure[0]):
         return "-"
-    return f"{100.0 * figure[0]:.3g}{sign} {interval(figure, scale=100.0)}".rstrip()
+    return f"{digits(100.0 * figure[0])}{sign} {interval(figure, scale=100.0)}".rstrip()
 
 
 def p_value(p: float) -> str:
@@ -1649,8 +1704,11 @@ class Findings(NamedTuple):
     """Whether something was learned without the clock."""
     best: tuple[str, Interval] | None = None
     """The best adversary that counts, and its balanced accuracy."""
-    base: float = math.nan
-    """The balanced accuracy that it is compared with: of the clock, or chance."""
+    chance: float = math.nan
+    """The balanced accuracy of who guesses without any data."""
+    clock_alone: float = math.nan
+    """That of who has the clock alone; NaN where nobody was tried with it."""
+    best_has_clock: bool = False
     smallest: float = math.nan
     """The excess over that which would have been found four times of five."""
     at_stake: float = math.nan
@@ -1664,7 +1722,9 @@ class Findings(NamedTuple):
 def finding(kind: str, facts: Findings) -> str:
     """The outcome of an audit with the figures that it rests on; `kind` as `outcome` takes it."""
     said = [outcome(kind, facts)]
-    base = f"{'the clock alone' if facts.clock else 'chance'} gives {100.0 * facts.base:.3g}"
+    chance = "" if facts.best_has_clock else f"chance gives {100.0 * facts.chance:.3g}"
+    clock = "" if math.isnan(facts.clock_alone) else f"the clock alone {100.0 * facts.clock_alone:.3g}"
+    base = ", ".join(filter(None, (chance, clock))) if chance else clock.replace("alone", "alone gives")
     if facts.best is not None:
         said.append(f"The best of them, {facts.best[0]}, is right {share_of_100(facts.best[1])}; {base}.")
     quiet = kind in ("nothing", "clock only")
@@ -1785,7 +1845,7 @@ def rival_line(
     >>> rival_line("coin", "equal accuracy", [48.0], [6.67], 0.178, (0.7, 0.7, 0.7))
     ('coin by epoch', 'equal accuracy', '48', '6.67', '0.178', '0.700')
     """
-    sizes = ["; ".join("-" if math.isnan(x) else f"{x:.3g}" for x in many) for many in (distortion, percent)]
+    sizes = ["; ".join("-" if math.isnan(x) else digits(x) for x in many) for many in (distortion, percent)]
     exact = accuracy[1] == accuracy[2]
     shown = f"{accuracy[0]:.3f}" if exact else f"{accuracy[0]:.3f} [{accuracy[1]:.3f}, {accuracy[2]:.3f}]"
     level = "" if level == "as it is" else level
@@ -1895,12 +1955,12 @@ SPLITS = {
     "alternate segments": "every second segment is learned from, the others judged",
     "alternate blocks": "blocks from all over the time are learned from and judged in turn, so that what is judged has "
     "neighbours on both sides that were learned from",
-    "short alternate blocks": "blocks from all over the time are learned from and judged in turn, though theta stays "
-    "longer than they do, so that what is judged has neighbours on both sides that were learned from",
+    "short alternate blocks": "blocks from all over the time are learned from and judged in turn, though the value "
+    "stays longer than they do, so that what is judged has neighbours on both sides that were learned from",
     "recordings": "one recording is learned from, another one judged",
 }
 """How a recording is cut into what is learned from and what is judged."""
-CHAIN_NOTE = "theta moves by the chain of the design, from one decision to the next"
+CHAIN_NOTE = "the private value moves by the chain of the design, from one decision to the next"
 HIDDEN_CLOCK_NOTE = "only one of the recordings has a clock: it is used for days, and no adversary sees it"
 EXACT_P_NOTE = "p is exact: labels are permuted among independent sequences"
 NO_SCORES_NOTE = "scores are not attacked: the models give none for readings with these gaps"
@@ -1914,27 +1974,28 @@ _WHY_FEWER = {
 
 def split_note(kind: str, complete: bool) -> str:
     """How a recording is cut; `complete` says that all values occur in both parts."""
-    return SPLITS[kind] + ("" if complete else "; even so a value of theta does not occur in both parts")
+    return SPLITS[kind] + ("" if complete else "; even so a private value does not occur in both parts")
 
 
 def block_note(days: int | None, fewest: int) -> str:
     """What a block of time is, where the judged part has so many whole days, or no time is known."""
     if days is None:
         return (
-            "no time is known, and a block is about as long as theta stays: what lasts longer, as what the readings of "
+            "no time is known, and a block is about as long as the private value stays: what lasts longer, as what the "
+            "readings of "
             "a day have in common, is not accounted for"
         )
     if days >= fewest:
-        return "a block is a day, or several where theta stays for longer"
+        return "a block is a day, or several where the private value stays for longer"
     return (
-        f"the judged part has {days} whole day{'s' if days != 1 else ''}, and a block is about as long as theta stays: "
-        f"dependence from day to day cannot be accounted for with fewer than {fewest} days"
+        f"the judged part has {days} whole day{'s' if days != 1 else ''}, and a block is about as long as the value "
+        f"stays: dependence from day to day cannot be accounted for with fewer than {fewest} days"
     )
 
 
 def epoch_note(epoch: int) -> str:
     """That a design for a constant value is played on one that moves."""
-    return f"theta moves, and the design is for a constant one: it draws anew every {epoch} readings"
+    return f"the private value moves, and the design is for a constant one: it draws anew every {epoch} readings"
 
 
 def long_run_note(T: int) -> str:
@@ -1968,7 +2029,7 @@ def premise_notes(spell: float | None) -> list[str]:
     notes = ["no bound is stated beside real readings: it holds where the models are right, and they are only fitted"]
     if spell is not None:
         notes.append(
-            "the guarantee is for a theta that is constant over an epoch and drawn with the stated prior; here theta "
+            "the guarantee is for a value that is constant over an epoch and drawn with the stated prior; here it "
             f"stays for {spell:,.0f} readings on average, and draws for the same stay add up"
         )
     return notes
@@ -2028,18 +2089,18 @@ def reading_error(
     mean, relative, largest = error
     if math.isnan(mean):
         return f"{channel}: no reading has an output beside it."
-    share = "" if math.isnan(relative) else f", {100.0 * relative:.2g} percent of its mean absolute reading"
-    said = f"{channel} is off by {mean:.3g}{unit} on average{share}."
+    share = "" if math.isnan(relative) else f", {digits(100.0 * relative, 2)} percent of its mean absolute reading"
+    said = f"{channel} is off by {digits(mean)}{unit} on average{share}."
     if spread:
-        low, middle, high = (f"{x:.3g}{unit}" for x in spread)
+        low, middle, high = (f"{digits(x)}{unit}" for x in spread)
         said += f" Over {over} that mean is {low} (10 percent), {middle} (median) and {high} (90 percent)"
-        said += f"; at most a reading is off by {largest:.3g}{unit}."
+        said += f"; at most a reading is off by {digits(largest)}{unit}."
     return said
 
 
 def daily_error(channel: str, error: float, days: int, unit: str) -> str:
     """How far a released daily mean is from the true one."""
-    return f"{channel}: a daily mean is off by {error:.3g}{unit} on average ({with_count(days, 'day')})."
+    return f"{channel}: a daily mean is off by {digits(error)}{unit} on average ({with_count(days, 'day')})."
 
 
 def spectrum_error(channel: str, decibels: float) -> str:
@@ -2082,6 +2143,10 @@ _FIT_NOTES = {
     "in UTC or with a zone have no such gap",
     "scale": "{place}: the readings jump to another range and stay there; if the unit or the sensor has changed, "
     "convert the rows before this one, or leave them out",
+    "mark": "{place}: this reading and others ({count} in all) are one number that lies far from all the rest, as "
+    "marks of missing readings do; leave such cells empty",
+    "spreadsheet": "{place}: the numbers look like days as spreadsheets count them, and are taken for seconds; format "
+    "the column as date and time, such as 2024-03-04 10:00, and export it again",
     "period": "the period is {period}, the spacing of the rows",
     "odd period": "the period is {period}, the spacing of the rows, and not a round one: 9 in 10 steps take {low:.6g} "
     "to {high:.6g} s. A stated period of {neat} would {what} in every {count}",
@@ -2318,6 +2383,8 @@ def tuning_note(kind: str, **facts: Any) -> str:
 def tuning_line(facts: Mapping[str, Any]) -> str:
     """The outcome of a search in a few words."""
     final = facts["final"]
+    if final is None and not facts.get("steps", True):
+        return "no setting could be measured"
     if final is None:
         return f"{facts['outcome']}; no design keeps adversaries to {facts['at_most']:g}"
     figures = f"{final['accuracy']:.2f} on days that tuning never saw, raw {final['raw']:.2f}"
@@ -2355,6 +2422,11 @@ def more_days(seen: float | None) -> str:
     )
 
 
+def verdict_line(advice: str, reasons: Sequence[str]) -> str:
+    """A verdict and its first reason, for a warning beside other output."""
+    return " ".join([ADVICE[advice], *reasons[:1]])
+
+
 OTHER_WAYS = (
     "What would help: more labelled days, counts in place of presence or the other way round (--bins), another column "
     "of readings, or a design that needs no model (understudy design-coin)."
@@ -2381,17 +2453,50 @@ def tuning_sentences(facts: Mapping[str, Any]) -> tuple[str, ...]:
             f"No design: with {days} even an output that does not depend on the readings could not be shown to keep "
             f"the {what} to {limit:g}. More labelled days are needed.",
         )
+    if facts["outcome"] == "nothing passed" and not facts.get("steps", True):
+        why = f": {facts['notes'][0]}" if facts.get("notes") else ""
+        return (f"No design: no setting could be measured on {days}{why}".rstrip(".") + ".",)
     if facts["outcome"] == "nothing passed":
         return (f"No design: no setting that was tried keeps the {what} of every adversary to {limit:g}.",)
     chosen, final, share = facts["chosen"], facts["final"], 100.0 * facts["confidence"]
-    nats = facts["promise"] * facts["decisions_a_day"]
+    nats, apart = facts["promise"] * facts["decisions_a_day"], with_count(final["days"], "day")
     promised = "nothing" if nats == 0.0 else f"at most {nats:.3g} nats a day in expectation"
+    given = "whatever the readings" if chosen["setting"]["fresh"] == 1.0 else "if the models are right"
     return (
-        f"Promised, if the models are right: the draws tell {promised}.",
-        f"Measured against these adversaries, not promised: on {with_count(final['days'], 'day')} that tuning never "
-        f"saw the best of {', '.join(facts['adversaries'])} had a {what} of {final['accuracy']:.2f} "
+        f"Promised, {given}: the draws tell {promised}.",
+        f"Measured against these adversaries, not promised: on {apart} that tuning never saw, the best of "
+        f"{join_names(facts['adversaries'])} had a {what} of {final['accuracy']:.2f} "
         f"[{final['low']:.2f}, {final['high']:.2f}] at {share:.0f} percent confidence; raw readings gave "
         f"{final['raw']:.2f}.",
-        f"Cost: readings change by {100.0 * final['distortion']:.1f} percent of their mean on average.",
+        f"Cost on {'that day' if final['days'] == 1 else 'those days'}: readings change by "
+        f"{100.0 * final['distortion']:.1f} percent of their mean on average.",
         f"Setting: {setting_words(chosen['setting'])}.",
     )
+
+
+NO_READING_ENTERS = (
+    "What is released does not depend on the readings. It tells nothing about the private value, whatever the models, "
+    "and is worth no more than a constant. No output that follows the readings was shown to hide enough; more labelled "
+    "days may allow one."
+)
+CONSTANT_IS_BETTER = "On these days a constant costs no more and gives nothing away: prefer it, or label more days."
+
+
+def constant_words(facts: Mapping[str, Any]) -> list[str]:
+    """That a design which was tuned is no better than a constant, where it is not."""
+    final, setting = facts["final"], facts["chosen"]["setting"]
+    if setting["fresh"] == 1.0 and not setting["budget"] and not setting["clock"]:
+        return [NO_READING_ENTERS]
+    constant = final.get("constant")
+    return [CONSTANT_IS_BETTER] if constant is not None and constant <= final["distortion"] else []
+
+
+# What a notebook shows ------------------------------------------------------------------------------------------------
+
+FRONTIER_CAPTION = "The least distortion at each leakage, proven between the bound and what the design has"
+FRONTIER_HEAD = ("nats", "bits", "distortion", "lower bound", "every guess wrong")
+FAMILY_CAPTION = "Models of the readings under each private value"
+FAMILY_HEAD = ("value", "prior", "model")
+STREAM_CAPTION = "Where the stream stands"
+STREAM_FACTS = ("epoch", "readings", "nats charged")
+ROWS_CAPTION = "What each adversary made of the readings"

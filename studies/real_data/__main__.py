@@ -64,7 +64,7 @@ def tasks(root: Path) -> dict[str, Callable[[], Any]]:
     from studies.real_data.study import subjects
 
     found: dict[str, Callable[[], Any]] = {name: partial(_room, root, name) for name in subjects(root)}
-    return found | {"clock": partial(_clock, root), "coin": partial(_coin, root)}
+    return found | {"clock": partial(_clock, root), "coin": partial(_coin, root), "controls": partial(_controls, root)}
 
 
 def _room(root: Path, name: str) -> Any:
@@ -85,6 +85,12 @@ def _coin(root: Path) -> Any:
     from studies.real_data.study import subjects
 
     return by_a_coin(subjects(root)["candanedo"](), "test")
+
+
+def _controls(root: Path) -> Any:
+    from studies.real_data.study import controls
+
+    return controls(root, CHOICES)
 
 
 def run(wanted: dict[str, Callable[[], Any]], jobs: int) -> int:

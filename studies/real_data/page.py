@@ -116,6 +116,7 @@ def summary(results: Record, six: list[Case]) -> Iterator[str]:
         f"{BEFORE[0]:.2f} at {BEFORE[1]:.1f} percent. Wanted: at most the control and 0.03, at most 21.5 percent: "
         f"**{met(a <= control + 0.03 and size <= 21.5)}**."
     )
+    yield from chance_alone(results.get("controls", {}), six)
     constants = [case for case in six if case.figures["chosen"]["fresh"] == 1.0]
     yield (
         f"**A constant costs {constant:.1f} percent.** So the protection is bought almost at the price of showing "
@@ -162,6 +163,26 @@ def summary(results: Record, six: list[Case]) -> Iterator[str]:
             f"({least:.1f} percent). Wanted: below the coin, 3.2 times: "
             f"**{met(row['outsider'][0] <= 0.7 and ratio < 3.2)}**."
         )
+
+
+def chance_alone(controls: Record, six: list[Case]) -> Iterator[str]:
+    """What adversaries find in the same outputs where fresh scores drive them, and what the chosen settings add."""
+    known = [case for case in six if case.name in controls]
+    if not known:
+        return
+    found = {
+        who: (mean_of(known, "chosen", who, 0), float(np.mean([controls[case.name][who][0] for case in known])))
+        for who in ("outsider", "insider")
+    }
+    (a, chance), (b, inside) = found["outsider"], found["insider"]
+    yield (
+        "**What chance alone gives.** A least-change output with a fresh share of 1 is a constant, in which nobody "
+        "finds anything. Where the very outputs of the chosen settings are driven by fresh scores instead, so that no "
+        f"reading enters, the best of three adversaries still has {chance:.2f} (insiders {inside:.2f}): days are few, "
+        "and an output that begins anew with each block of readings shows the time. Above that control the settings "
+        f"leave {a - chance:+.2f} (insiders {b - inside:+.2f}). Wanted: 0.03 (0.08): "
+        f"**{met(a - chance <= 0.03)}** (**{met(b - inside <= 0.08)}**)."
+    )
 
 
 def _told_more(row: Record) -> bool:

@@ -135,10 +135,12 @@ def _climate(root: Path, place: str) -> Subject:
 def search_of(subject: Subject, seed: int, over: str = "chance") -> Search:
     """A search in which every setting passes, so that all of them are measured."""
     rng = np.random.default_rng(seed)
-    return Search(Table(subject.train), subject.columns, over, ADVERSARIES, 1.0, 0.95, rng, _tell)
+    return Search(
+        Table(subject.train), subject.columns, over, ADVERSARIES, 1.0, 0.95, rng, lambda _share, words: _tell(words)
+    )
 
 
-def _tell(_share: float, words: str) -> None:
+def _tell(words: str) -> None:
     print("  ", words, file=sys.stderr, flush=True)
 
 
@@ -157,7 +159,7 @@ def measure_settings(subject: Subject) -> list[Row]:
         part = Part(history, history, resampling, Days.of(history))
         for model in subject.models:
             try:
-                folds = search.folds(part, model)
+                folds = search.folds(part, model, 0.0)
             except UnderstudyError as error:
                 rows.append({"model": model, "period": period, "failure": str(error)})
                 continue
@@ -222,14 +224,14 @@ class Stage:
         """The family of a class for all training days."""
         return self.search.fit(self.train, self.test, model, self.resampling)[0]
 
-    def judge(self, setting: Setting) -> Row:
-        """Outsiders, insiders and distortion over the seeds: mean, least and greatest."""
+    def judge(self, setting: Setting, chance: bool = False) -> Row:
+        """Outsiders, insiders and distortion over the seeds: mean, least and greatest; `chance`: of fresh scores."""
         family, learn, last = self.search.fit(self.train, self.test, setting.model, self.resampling)
         part = Part(self.train, self.test, self.resampling, self.days)
         found = dict[str, list[float]](outsider=[], insider=[], distortion=[])
         intervals: list[tuple[float, float]] = []
         for _ in range(SEEDS):
-            both = self.search.disguise(part, 0, Fold(family, learn, last), setting)
+            both = self.search.disguise(part, 0, Fold(family, learn, last), setting, chance)
             made, pieces = ([p for p in both if (p.fold == 0) is judged] for judged in (True, False))
             _, accuracy, low, high = self.search.judge(family, pieces, made, self.learners)
             found["outsider"].append(accuracy)
@@ -355,6 +357,21 @@ def judge(subject: Subject, frame: Frame, chosen: Mapping[str, Row | None]) -> R
     first = stages[next(iter(stages))]
     found["days"] = len(np.unique(np.concatenate(first.days.each(complete(first.test)))))
     found["models"] = first.models(subject.models)
+    return found
+
+
+def controls(root: Path, choices: Path, names: tuple[str, ...] = HEADLINE) -> dict[str, Row]:
+    """The chosen settings of these rooms on their test recordings, the same outputs driven by fresh scores alone."""
+    found = {}
+    for name in names:
+        subject = subjects(root)[name]()
+        chosen = pick(json.loads((choices / f"{name.replace(' ', '_')}.json").read_text(encoding="utf-8"))["rows"])
+        if chosen is None:
+            continue
+        setting = Setting(*(chosen[field] for field in Setting._fields))
+        for test, frame in subject.tests.items():
+            found[f"{name}, {test}"] = Stage(subject, frame(), setting.period).judge(setting, chance=True)
+            _tell(f"{name}, {test}: {found[f'{name}, {test}']}")
     return found
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -11,6 +13,8 @@ from understudy.adversaries.tuning import Outcome, Setting, count_by_day, limits
 from understudy.errors import ConfigurationError
 from understudy.identify.fit import Identifier
 from understudy.identify.history import History, Segment
+from understudy.identify.resample import Columns
+from understudy.tables.table import Table
 
 DAYS, ROWS = 12, 48
 PERIOD = 1800
@@ -97,10 +101,10 @@ def test_a_right_model_passes_and_the_result_says_what_was_measured(found: us.Tu
     assert "not promised" in str(found)
 
 
-def test_the_walk_begins_with_fresh_scores_and_goes_down_in_distortion(found: us.Tuning) -> None:
+def test_the_walk_begins_with_fresh_scores_and_ends_at_the_first_failure(found: us.Tuning) -> None:
     assert found.steps[0].setting.fresh == 1.0
-    sizes = [step.distortion for step in found.steps[1:]]
-    assert sizes == sorted(sizes, reverse=True)
+    shares = [step.setting.fresh for step in found.steps]
+    assert shares == sorted(shares, reverse=True)
     assert all(step.passed for step in found.steps[:-1])
     assert found.chosen == min((s for s in found.steps if s.passed), key=lambda s: s.distortion)
 
@@ -133,6 +137,41 @@ def test_a_wrong_model_fails_where_fresh_scores_pass() -> None:
     assert [step.passed for step in found.steps] == [True, False]
     assert found.chosen is not None
     assert found.chosen.setting.fresh == 1.0
+
+
+def test_no_measurement_decides_the_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Distortions turned upside down: the same settings are tried, in the same order."""
+    real, turned = tuning.distortion_of, []
+
+    def record(outputs: list[tuning.Piece]) -> float:
+        turned.append(real(outputs))
+        return 1.0 / turned[-1]
+
+    given = {"at_most": 0.99, "fresh": [0.0, 1.0, 0.5]}
+    plain = [step.setting for step in tune(recording(), **given).steps]
+    monkeypatch.setattr(tuning, "distortion_of", record)
+    assert [step.setting for step in tune(recording(), **given).steps] == plain
+    assert [setting.fresh for setting in plain] == [1.0, 0.5, 0.0]
+    assert turned[0] > turned[2]  # an order by distortion would be the other one
+
+
+def test_the_limit_of_the_best_adversary_covers_without_a_correction() -> None:
+    """Four adversaries, each right with 0.6 on days that agree within themselves: 400 trials at level 0.05.
+
+    The largest limit lies below the largest truth at most as often as one limit does: 44 misses at most (false alarm
+    below 1e-6). The twin takes the limit of the worst of them.
+    """
+    rng = np.random.default_rng(5)
+    total, miss, twin = np.full((10, 2), 24.0), 0, 0
+    for _ in range(400):
+        uppers = []
+        for _ in range(4):
+            right = np.where(rng.random((10, 2)) < rng.beta(3.0, 2.0, size=(10, 2)), total, 0.0)
+            uppers.append(limits(tuning.Counts(right, total), None, 0.05)[1])
+        miss += max(uppers) < 0.6
+        twin += min(uppers) < 0.6
+    assert miss <= 44
+    assert twin > 44
 
 
 @pytest.mark.long(seconds=15, reason="a search of its own, with designs by the clock")
@@ -227,6 +266,48 @@ def test_days_that_lie_beside_each_other_in_time_are_told_apart_by_their_names()
     history = History(("co2",), "people", "t", (), (0,), 1.0, tuple(pieces), ())
     days = tuning.Days.of(history)
     assert len({int(n) for numbers in days.each(history) for n in numbers}) == 3
+
+
+def test_all_six_choices_are_tried_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Model classes and that of the family, periods, outputs, shares, budgets; the clock where it is compared with."""
+    seen: list[Setting] = []
+
+    def run(_: tuning.Search, settings: list[Setting]) -> None:
+        seen[:] = settings
+
+    monkeypatch.setattr(tuning.Search, "run", run)
+    minutes = {**recording(), "time": 1_700_006_400.0 + 60.0 * np.arange(DAYS * ROWS)}
+    family = us.fit(minutes, reading="co2", private="people", time="time", model="AR(3), normal")
+    for over, clocks in (("chance", {False}), ("clock", {False, True})):
+        us.tune(minutes, family=family, at_most=0.75, over=over)
+        assert {s.model for s in seen} == {*tuning.MODELS, "AR(3), normal"}
+        assert {s.period for s in seen} == {None, 900.0}
+        assert {s.clock for s in seen} == clocks
+        assert ({s.output for s in seen}, {s.fresh for s in seen}) == (set(tuning.OUTPUTS), set(tuning.SHARES))
+        assert {s.budget for s in seen} == set(tuning.BUDGETS)
+    both = {**minutes, "rh": minutes["co2"] / 10.0}
+    us.tune(both, reading=["co2", "rh"], private="people", time="time", at_most=0.75)
+    assert {s.model for s in seen} == set(tuning.VECTORS)
+
+
+def test_outputs_of_fresh_scores_look_at_no_reading() -> None:
+    """The same filters, driven by chance: readings that differ give the same outputs; those of the design do not."""
+    frame = recording()
+    part = tuning.Search(
+        Table(frame), Columns("co2", "people", "time", None, PERIOD), "chance", ("windowed",), 0.9, 0.95,
+        np.random.default_rng(1), lambda *_: None,
+    )  # fmt: skip
+    history = part.split(None)
+    family, learn, judge = part.fit(history.tuned, history.final, "AR(1), normal", history.resampling)
+    setting = Setting("AR(1), normal", None, False, 0.0, "lifelike", 0.5)
+    moved = replace(judge, segments=tuple(replace(s, Y=s.Y + 9.0) for s in judge.segments))
+    for chance in (False, True):
+        outs = []
+        for days in (judge, moved):
+            search = replace(part, rng=np.random.default_rng(7))
+            made = search.disguise(history, 0, tuning.Fold(family, learn, days), setting, chance)
+            outs.append(np.concatenate([piece.output for piece in made if piece.fold == 0]))
+        assert np.array_equal(*outs) is chance
 
 
 def test_a_path_names_all_that_is_fitted_apart() -> None:

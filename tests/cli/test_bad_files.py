@@ -204,6 +204,29 @@ def test_other_jumps_are_no_change_of_units(fit, rows):
 
 
 @pytest.mark.filterwarnings("always::understudy.errors.UnderstudyWarning")
+@pytest.mark.usefixtures("history")
+def test_marks_of_missing_readings_are_a_warning(fit):
+    """-999 now and then is no reading; zeros are what a device reads that is off, and one outlier is a bad sample."""
+    told = fit(encode(change(days(6), 1, lambda k, c: "-999" if k % 50 == 7 else c)))
+    assert told.status == 0
+    assert "warning: room.csv, line 9, column 'co2': this reading and others (18 in all)" in told.err
+    assert "999" not in told.err
+    for make in (lambda k, c: "0" if k % 50 == 7 else f"{float(c) + 400}", lambda k, c: "-999" if k == 7 else c):
+        assert fit(encode(change(days(6), 1, make))).err == ""
+
+
+@pytest.mark.filterwarnings("always::understudy.errors.UnderstudyWarning")
+@pytest.mark.usefixtures("history")
+def test_days_of_a_spreadsheet_are_a_warning(fit):
+    """They would be taken for seconds; seconds that begin at zero are seconds."""
+    rows = days(2)
+    told = fit(encode(change(rows, 0, lambda k, _: f"{46107 + k / 144:.6f}")))
+    assert told.status == 0
+    assert "warning: room.csv, line 2, column 'date': the numbers look like days as spreadsheets count them" in told.err
+    assert "spreadsheet" not in fit(encode(change(rows, 0, lambda k, _: f"{600 * k}"))).err
+
+
+@pytest.mark.filterwarnings("always::understudy.errors.UnderstudyWarning")
 @pytest.mark.parametrize("back", [False, True])
 def test_a_change_of_the_clock_is_a_warning_at_its_line(fit, history, back):
     """An hour that is skipped is missing; of one that comes twice the first is kept. With zones nothing is lost."""
@@ -251,7 +274,7 @@ def test_a_day_or_two_are_not_trusted(fit, understudy, tmp_path):
     assert (tmp_path / "family.json").exists()
     told = understudy("quickstart", tmp_path / "room.csv", *DATA, "-o", tmp_path / "out")
     assert told.status == 3, told.err
-    assert "DO NOT RELEASE. - the history has 2 days; tuning needs at least 4" in one_line(told.out)
+    assert "DO NOT RELEASE. - The history has 2 days; tuning needs at least 4." in one_line(told.out)
 
 
 @pytest.mark.long(seconds=8, reason="fits every class of models to a short history")
@@ -261,5 +284,5 @@ def test_one_day_of_which_no_design_can_be_made_is_not_to_be_released(understudy
     (tmp_path / "room.csv").write_bytes(encode(rows))
     told = understudy("quickstart", tmp_path / "room.csv", *DATA, "-o", tmp_path / "out")
     assert told.status == 3, told.err
-    assert "DO NOT RELEASE. - the history has 1 day" in one_line(told.out)
+    assert "DO NOT RELEASE. - The history has 1 day" in one_line(told.out)
     assert "--rate" not in told.out + told.err

@@ -24,7 +24,7 @@ def test_a_design_by_the_clock(tmp_path, understudy):
     found = json.loads(told.out)
     assert (found["kind"], found["clock"]) == ("causal", True)
     assert found["leakage"]["nats_a_day"] == 0.0
-    assert us.load_design(out).clock == (900, 0)
+    assert us.load_design(out).clock == (900, 0, None)
     assert understudy("report", out, "-o", tmp_path / "report.html").status == 0
     assert "published" in (tmp_path / "report.html").read_text()
     rows = [f"2026-03-02 {k // 4:02d}:{15 * (k % 4):02d}:00,{0.1 * k:.6f}371,0" for k in range(96)]

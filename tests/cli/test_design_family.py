@@ -121,7 +121,8 @@ def test_a_moving_parameter_is_pointed_out(files, tmp_path, understudy):
     assert (
         json.loads(understudy("design", tmp_path / "rows.json", "--leakage", "0.1", "--json").out)["per"] == "decision"
     )
-    assert "played throughout" in understudy("design", files / "family.json", "--leakage", "40%").out
+    told = understudy("design", files / "family.json", "--leakage", "40%").out
+    assert "played throughout" in " ".join(told.split())
     still = family(chain={"transition": [[1.0, 0.0], [0.0, 1.0]], "prior": [0.6, 0.4], "transitions": 1000})
     save_family(still, tmp_path / "still.json")
     told = json.loads(understudy("design", tmp_path / "still.json", "--leakage", "0.1", "--json").out)
@@ -206,8 +207,8 @@ def test_tuning_by_measurement_is_asked_for_by_name(files, tmp_path, understudy,
     """The history is read as that of the family, and the design of the search is stored; demands do not go with it."""
     seen = {}
 
-    def tune(table, *, family, at_most, progress):
-        seen.update(columns=set(table.names), at_most=at_most)
+    def tune(table, *, family, at_most, over, progress):
+        seen.update(columns=set(table.names), at_most=at_most, over=over)
         made = us.design_causal(family, STAY, slope=0.0, distortion="mae", horizon=20)
         return us.Tuning(Outcome.FOUND, at_most, "chance", 0.95, 8, ("logistic",), (), None, made, None, ())
 
@@ -215,7 +216,11 @@ def test_tuning_by_measurement_is_asked_for_by_name(files, tmp_path, understudy,
     path, history = files / "family.json", files / "history.csv"
     told = understudy("design", path, "--measured-at-most", "0.65", "--history", history, "-o", tmp_path / "d.json")
     assert told.status == 0, told.err
-    assert seen == {"columns": {"date", "co2", "occupancy"}, "at_most": 0.65}
+    assert seen == {"columns": {"date", "co2", "occupancy"}, "at_most": 0.65, "over": "chance"}
+    clock = ("--measured-at-most", "0.1", "--over", "clock", "--history", history, "-o", tmp_path / "d.json")
+    assert understudy("design", path, *clock).status == 0
+    assert (seen["at_most"], seen["over"]) == (0.1, "clock")
+    refused(understudy("design", path, "--leakage", "0.1bit", "--over", "clock"), "is for --measured-at-most")
     assert us.load_design(tmp_path / "d.json").rate == 0.0
     refused(understudy("design", path, "--measured-at-most", "0.65"), "--history FILE")
     both = ("--measured-at-most", "0.65", "--history", history, "--leakage", "0.1bit")

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -106,6 +107,31 @@ def test_a_log_has_a_line_of_progress_every_ten_seconds(monkeypatch, capsys):
         "fitting the models: 25%, about 30 s to go",
         "fitting the models: 50%, about 21 s to go (AR(1))",
     ]
+
+
+def test_work_that_is_silent_is_in_the_log_too(monkeypatch, capsys):
+    """A fit may say nothing for minutes; a second more than ten seconds is waited for it. Quiet work has no line."""
+    from understudy.cli import terminal
+
+    monkeypatch.setattr(terminal, "LINE_EVERY", 0.0)
+    with terminal.progress("fitting the models") as told:
+        told(0.5)
+        before = capsys.readouterr().err
+        for _ in range(600):
+            time.sleep(0.05)
+            found = capsys.readouterr().err
+            if found:
+                break
+    assert before == "fitting the models: 50%, about 0 s to go\n"
+    assert found.startswith("fitting the models: 50%, ")
+    assert found.endswith(" so far\n")
+    terminal.quiet.set(True)
+    try:
+        with terminal.progress("fitting the models") as told:
+            told(0.5)
+    finally:
+        terminal.quiet.set(False)
+    assert capsys.readouterr().err == ""
 
 
 def test_quiet_leaves_warnings_and_errors(files, tmp_path, understudy, monkeypatch):

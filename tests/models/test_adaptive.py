@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 import pickle
 import shutil
+import signal
+import sqlite3
+import time
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -18,6 +21,7 @@ import understudy as us
 from understudy import checks
 from understudy._compiled import load_plain
 from understudy.errors import CheckError, MissingReadingError, ModelError, StateError, StoredFileError
+from understudy.identify.history import History, Segment
 from understudy.models import adaptive as module
 from understudy.models.adaptive import CELLS, WINDOW, AdaptivePrior
 from understudy.models.model import as_target
@@ -304,6 +308,87 @@ def test_wrong_states_and_values_are_refused():
         us.Adaptive(prior(), 2)
     with pytest.raises(ModelError):
         us.Adaptive(replace(prior(), targets=()), 0).as_target()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and SIGKILL")
+@pytest.mark.parametrize(
+    "kills", [6, pytest.param(60, marks=pytest.mark.long(seconds=6, reason="60 kills"))]
+)  # fmt: skip
+def test_a_stream_killed_at_any_moment_goes_on_bit_for_bit(tmp_path, kills):
+    """Switches, gaps, a grid, its uniforms and a fresh share: what the model learned and all chance are as before.
+
+    The twin forgets what it learned at one break, and has other outputs.
+    """
+    p, T = prior(bins=4), 400
+    family = us.Family({v: us.OnGrid(us.Adaptive(p, v), step=1.0) for v in (0, 1)})
+    design = us.design(family, leakage=0.1, horizon=20, fresh=0.6)
+    labels = np.repeat([0, 1], 50)[np.arange(T) % 100]
+    y = np.round(us.sample(us.Adaptive(p, 0), T, rng=2))
+    y[[60, 61, 200]] = np.nan
+
+    def feed(path, batch=7):
+        with us.Ledger(path) as ledger:
+            stream = us.Stream.open(ledger, design, "room")
+            while stream.count < T:
+                at = stream.count
+                stream.apply(y[at : at + batch], keys=range(at, min(at + batch, T)), theta=labels[at : at + batch])
+
+    for name in ("whole", "killed", "twin"):
+        with us.Ledger(tmp_path / name) as ledger:
+            design.stream(theta=0, ledger=ledger, name="room", gaps="withhold", rng=7)
+    feed(tmp_path / "whole", T)
+    rng = np.random.default_rng(kills)
+    for _ in range(kills):
+        child = os.fork()
+        if child == 0:
+            try:
+                feed(tmp_path / "killed")
+            finally:
+                os._exit(0)
+        time.sleep(rng.uniform(0.0, 0.05))
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    feed(tmp_path / "killed")
+    with us.Ledger(tmp_path / "twin") as ledger:
+        stream = us.Stream.open(ledger, design, "room")
+        stream.apply(y[:100], keys=range(100), theta=labels[:100])
+        stream.apply([None], keys=[100], theta=labels[100:101])  # a reading that was there, lost
+        stream.apply(y[101:], keys=range(101, T), theta=labels[101:])
+    whole, killed, twin = (stored(tmp_path / name) for name in ("whole", "killed", "twin"))
+    assert np.isfinite(list(whole.values())).sum() == T - 3 - 3 - 2 * 3
+    assert sorted(killed) == list(range(T))
+    assert np.array_equal(list(whole.values()), [killed[k] for k in whole], equal_nan=True)
+    assert not np.array_equal([whole[k] for k in range(150, T)], [twin[k] for k in range(150, T)], equal_nan=True)
+
+
+def stored(path):
+    """Outputs of a ledger by key; NaN for what was missing or withheld."""
+    with sqlite3.connect(path) as db:
+        found = dict(db.execute("SELECT key, value FROM outputs ORDER BY key").fetchall())
+    return {key: np.nan if value is None else value for key, value in found.items()}
+
+
+@pytest.mark.parametrize("grid", [False, True])
+@pytest.mark.parametrize("output", ["lifelike", "least-change"])
+def test_chunks_and_steps_agree_with_shares_outputs_and_gaps(grid, output):
+    """A design that decides as it goes: lifelike or of least change, with a fresh share, on a grid or not."""
+    p, T = prior(bins=4), 300
+    models = {v: us.OnGrid(us.Adaptive(p, v), step=1.0) if grid else us.Adaptive(p, v) for v in (0, 1)}
+    family, labels = us.Family(models), np.repeat([0, 1, 0, 1, 0, 1], 50)
+    y = us.sample(family.along(labels.tolist()), T, rng=4)
+    history = History(("co2",), "people", None, (), (0, 1), None, (Segment("1", None, y[:, None], labels),), ())
+    given = {"output": output, "history": history} if output == "least-change" else {}
+    cost = "mae" if given else [[0.0, 1.0], [1.0, 0.0]]
+    stay = [[0.9, 0.1], [0.1, 0.9]]
+    design = us.design_causal(
+        family, stay, rate=0.1, distortion=cost, decision_every=10, fresh=0.5, resolution=2.0**-6, **given
+    )
+    y[[77, 78]] = np.nan
+    whole = design.stream(rng=3, gaps="withhold").apply(y, theta=labels.tolist())
+    single = design.stream(rng=3, gaps="withhold")
+    steps = [single.step(None if np.isnan(x) else float(x), theta=int(v)) for x, v in zip(y, labels, strict=True)]
+    assert np.array_equal(whole, np.array([np.nan if x is None else x for x in steps]), equal_nan=True)
+    assert np.isfinite(whole).sum() == T - 3 - 2 - 3
 
 
 def test_a_stream_goes_on_bit_for_bit(tmp_path):

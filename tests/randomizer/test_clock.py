@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import datetime as dt
 import itertools
+import json
 import math
 import time
+import zoneinfo
 
 import numpy as np
 import pytest
@@ -284,8 +286,8 @@ def test_a_stream_without_times_or_with_other_decisions_is_refused(tmp_path):
         design.stream(every=dt.timedelta(hours=1))
     with pytest.raises(us.errors.ReadingError, match="times"):
         design.stream(period=900).apply([0.1, 0.2], theta=0)
-    with us.Ledger(tmp_path / "plant.db") as ledger, pytest.raises(ConfigurationError, match="fleet"):
-        us.Fleet(design, ledger, "plant", key=us.MasterKey.new(), epoch=dt.timedelta(minutes=15), period=900)
+    with us.Ledger(tmp_path / "plant.db") as ledger, pytest.raises(ConfigurationError, match="epochs of its own"):
+        us.Fleet(design, ledger, "plant", key=us.MasterKey.new(), epoch=dt.timedelta(hours=1), period=900)
 
 
 def test_a_clock_on_the_wall_ahead_of_utc():
@@ -299,11 +301,115 @@ def test_a_clock_on_the_wall_ahead_of_utc():
     assert rise[0] - rise[1] == 8
 
 
+# Summer time ----------------------------------------------------------------------------------------------------
+
+BERLIN = "Europe/Berlin"
+
+
+def berlin(first, days, seed=0):
+    """An office in Berlin: weekdays from 9 to 17 on the clock on the wall, times in UTC."""
+    zone = zoneinfo.ZoneInfo(BERLIN)
+    begin = int(dt.datetime.fromisoformat(first).replace(tzinfo=zone).timestamp())
+    seconds = begin + np.arange(days * DAY // 900) * 900
+    walls = [dt.datetime.fromtimestamp(int(s), zone) for s in seconds]
+    inside = np.array([w.weekday() < 5 and 9 <= w.hour < 17 for w in walls])
+    made = History(Part(seconds * 10**9, inside.astype(int)))
+    made.zone = BERLIN
+    return made
+
+
+def test_a_routine_is_one_of_the_clock_on_the_wall():
+    """Seven weeks about the end of March: 9 to 17 before and after. The twin, a fixed offset, smears both edges."""
+    history = berlin("2026-03-02", 49)
+    seen, twin = routine_of(history.segments, 2, BERLIN), routine_of(history.segments, 2, "+01:00")
+    assert (seen.zone, seen.offset, twin.zone, twin.offset) == (BERLIN, 3600, None, 3600)
+    early, late = 8 * 4 + 1, 16 * 4 + 1  # a quarter past eight, and past four in the afternoon
+    assert seen.shares[0, early, 1] < 0.15 < 0.3 < twin.shares[0, early, 1]
+    assert seen.shares[0, late, 1] > 0.85 > 0.7 > twin.shares[0, late, 1]
+    again = Routine.from_plain(json.loads(json.dumps(seen.to_plain())), [0, 1])
+    assert again.zone == BERLIN
+    assert "zone" not in twin.to_plain()
+    assert Routine.from_plain(twin.to_plain(), [0, 1]).zone is None
+
+
+@pytest.mark.parametrize(("first", "moved"), [("2026-03-26T00:00", -4), ("2026-10-22T00:00", 4)])
+def test_a_stream_follows_summer_time(tmp_path, first, moved):
+    """Thursday to Tuesday over the change: somebody is played to be in from nine on the wall, restarted in between.
+
+    Decisions are numbered by UTC, so that none has the number of another. The twin, a fixed offset, is an hour off.
+    """
+    seen = routine_of(berlin("2026-01-05", 28).segments, 2, BERLIN)
+    design, twin = by_clock(seen), by_clock(seen._replace(zone=None))
+    design.save(tmp_path / "clock.json")
+    design = us.load_design(tmp_path / "clock.json")
+    zone = zoneinfo.ZoneInfo(BERLIN)
+    begin = int(dt.datetime.fromisoformat(first).replace(tzinfo=zone).timestamp())
+    keys = (begin + np.arange(480) * 900).astype("datetime64[s]")
+    Y = np.random.default_rng(1).normal(0.0, 0.1, 480)
+    with design.stream(rng=3, period=900, ledger=tmp_path / "room.db") as stream:
+        out = stream.apply(Y[:250], keys[:250], theta=0).tolist()
+    with us.load_design(tmp_path / "clock.json").stream(period=900, ledger=tmp_path / "room.db") as stream:
+        out += stream.apply(Y[250:], keys[250:], theta=0).tolist()
+        assert stream.spent == 0.0
+    assert out == design.stream(rng=3, period=900).apply(Y, keys, theta=0).tolist()
+    fixed = twin.stream(rng=3, period=900).apply(Y, keys, theta=0)
+    rises = {"own": [], "twin": []}
+    for name, made in (("own", np.array(out)), ("twin", fixed)):
+        for day in (0, 1, 4):  # Thursday, Friday, and Monday after the change
+            wall = [dt.datetime.fromtimestamp(begin + k * 900, zone) for k in range(480)]
+            rows = [k for k, w in enumerate(wall) if (w.date() - wall[0].date()).days == day]
+            rises[name].append(next(i for i, k in enumerate(rows) if made[k] > 5.0))
+    assert rises["own"][0] == rises["own"][1] == rises["own"][2]
+    assert rises["twin"][2] == rises["twin"][1] - moved
+    winter = 0 if moved < 0 else 2
+    assert rises["own"][winter] == rises["twin"][winter]
+
+
+def test_the_charges_are_the_information_where_an_hour_is_passed_over():
+    """The chain of the clock on the wall, enumerated over a spring night: what memories charge is what is told."""
+    seen = routine()._replace(zone=BERLIN, offset=3600)
+    design = by_clock(seen, period=3600.0, slope=2.0)
+    change = int(dt.datetime(2026, 3, 29, 1, tzinfo=dt.UTC).timestamp())
+    for at in (change, int(dt.datetime(2026, 10, 25, 1, tzinfo=dt.UTC).timestamp())):
+        tick = (at + 3600) // 3600 - 1
+        opening = design.opening(tick)
+        joint, charged = {}, 0.0
+        paths = [((), (), opening, 1.0)]
+        for k in range(3):
+            after = []
+            step = design.clock.place(tick + k) - design.clock.place(tick + k - 1)
+            for theta, drawn, memory, p in paths:
+                for value in range(2):
+                    if not theta:
+                        chance = opening.state.belief[value]
+                    else:
+                        moves = [design.beliefs.transitions[j % 168] for j in _places(design, tick + k, step)]
+                        chance = np.linalg.multi_dot([np.eye(2), *moves, np.eye(2)])[theta[-1], value]
+                    kernel = design.beliefs.kernel(memory.state.belief)
+                    cost = design.next_charge(memory.state)
+                    for j in np.flatnonzero(kernel[value]).tolist():
+                        q = p * chance * kernel[value, j]
+                        charged += q * cost
+                        after.append(((*theta, value), (*drawn, j), design.after(memory, j, False), q))
+            paths = after
+        for theta, drawn, _, p in paths:
+            joint[theta, drawn] = joint.get((theta, drawn), 0.0) + p
+        assert sum(joint.values()) == pytest.approx(1.0, abs=1e-12)
+        assert information(joint) == pytest.approx(charged, abs=1e-10)
+        assert charged > 1e-3
+
+
+def _places(design, tick, step):
+    """The places of the transitions that lead to a tick: two where an hour is passed over, otherwise one."""
+    last = design.clock.place(tick - 1)
+    return range(last, last + max(step, 1))
+
+
 def test_a_damaged_clock_is_refused(tmp_path):
     from understudy.serialize import write
 
     design = by_clock(office())
-    for clock in ([900, 0.5], [1800, 0], [900]):
+    for clock in ([900, 0.5], [1800, 0], [900], [900, 0, 1], "berlin"):
         write(tmp_path / "bad.json", design.to_content() | {"clock": clock}, "causal design", 2)
         with pytest.raises(StoredFileError):
             us.load_design(tmp_path / "bad.json")

@@ -137,7 +137,7 @@ def test_the_headline_has_its_number_and_its_conditions():
 @pytest.mark.parametrize("render", [Guarantee.text, Guarantee.html, Guarantee.json])
 @pytest.mark.parametrize("make", [room, five])
 def test_no_sentence_goes_without_its_conditions(render, make):
-    """Every measure, in every rendering: its sentence whole, beginning with the prior and the conditions."""
+    """Every measure, in every rendering: for programs its sentence whole, for people the conditions once above all."""
     g = make()
     written = render(g)
     if render == Guarantee.html:
@@ -145,9 +145,11 @@ def test_no_sentence_goes_without_its_conditions(render, make):
     written = flat(written)
     for m in g.measures:
         assert m.sentence.startswith(f"{text.PRIORS[m.prior]}, {text.CONDITIONS['constant']}, ")
-        assert m.sentence in written
+        assert (m.sentence if render == Guarantee.json else g.card.in_words(m)) in written
         assert m.note in written
         assert m.shown in written
+    assert text.CONDITIONS["constant"] in g.card.lead
+    assert render == Guarantee.json or g.card.lead in written
     for sentence in (*g.conditions, g.against, *g.not_protected):
         assert sentence in written
 
@@ -393,7 +395,7 @@ def test_user_text_is_escaped():
     assert "&lt;script&gt;" in written
     assert "script" not in Reader.of(written).tags
     assert "\x1b" not in written + str(g)
-    assert "b c: 50 percent" in str(g)
+    assert "b c: 50 percent" in " ".join(str(g).split())
     assert json.loads(g.json())["values"][0] == nasty
 
 

@@ -56,6 +56,24 @@ def test_a_fair_bit_under_squared_error(e):
         assert found.reach == pytest.approx(4.0 * e * (1.0 - e), rel=1e-6)
 
 
+def test_a_fresh_share_moves_the_values_where_it_counts():
+    """Two laws N(0, v^2), no budget, scores that correlate by c = 0.8: E (v z - x z')^2 is least at x = c E v.
+
+    The cost there is E v^2 - (c E v)^2. Without a share (the twin) x = E v. Where values are means, they stay.
+    """
+    scales = us.Family(lambda v: us.IID(us.Gaussian(0.0, v * v)), values=[1.0, 3.0])
+    found = optimise_pseudo(scales, n=1, leakage=0.0, distortion="mse", fresh=0.6)
+    assert found.slopes
+    assert found.pseudo == pytest.approx([1.6], abs=1e-5)
+    assert found.distortion == pytest.approx(5.0 - 1.6**2, rel=1e-9)
+    assert found.design.fresh == 0.6
+    assert optimise_pseudo(scales, n=1, leakage=0.0, distortion="mse").pseudo == pytest.approx([2.0], abs=1e-5)
+    means = us.Family(lambda v: us.IID(us.Gaussian(v, 1.0)), values=[-1, 1])
+    plain, mixed = (optimise_pseudo(means, n=2, leakage=0.3, distortion="mse", fresh=s) for s in (0.0, 0.6))
+    assert mixed.pseudo == pytest.approx(plain.pseudo, abs=2e-5)
+    assert mixed.distortion == pytest.approx(plain.distortion + 2.0 * (1.0 - 0.8), rel=1e-8)
+
+
 def test_a_budget_of_everything_is_clustering():
     """Nothing is hidden, two values for four: the means of the two clusters, and what is left is their variance."""
     found = optimise_positions(squared, [0, 1, 10, 11], n=2, leakage="100%", gradient=lambda a, x: 2.0 * (x - a))

@@ -253,7 +253,8 @@ def test_what_a_moving_value_costs_is_found_along_its_paths(designs):
     assert apart < 5.0 * np.hypot(found.error, exact.true_error)  # 1e-6
     assert found.readings == 1440
     shown = moving_facts(design)
-    told = page_text("price_of_moving", size=f"{shown.distortion:.3g} ppm", **shown._asdict())
+    known = text.known_within(shown.error)
+    told = page_text("price_of_moving", size=f"{shown.distortion:.3g} ppm", known=known, **shown._asdict())
     assert (shown.sequences, shown.readings) == (8, 1440)
     assert told in words(privacy_report(design))
     assert moving_facts(designs["bare"]) is None

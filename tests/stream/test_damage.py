@@ -134,12 +134,12 @@ def test_other_files_are_no_ledgers(design, tmp_path):
 
     db = sqlite3.connect(path)
     identity = db.execute("SELECT value FROM meta WHERE name = 'id'").fetchone()[0]
-    db.execute("UPDATE meta SET value = '4' WHERE name = 'schema'")
-    db.execute("UPDATE meta SET value = ? WHERE name = 'digest'", (digest("4", identity),))
+    db.execute("UPDATE meta SET value = '5' WHERE name = 'schema'")
+    db.execute("UPDATE meta SET value = ? WHERE name = 'digest'", (digest("5", identity),))
     db.commit()
     db.close()
     for call in (lambda: us.Ledger(path, rollback_guard=False), lambda: inspection.summary(path)):
-        with pytest.raises(LedgerError, match="is of version 4; this understudy knows versions up to 3"):
+        with pytest.raises(LedgerError, match="is of version 5; this understudy knows versions up to 4"):
             call()
 
 

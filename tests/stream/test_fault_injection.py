@@ -239,7 +239,7 @@ def test_an_error_that_is_swallowed_is_found(design, readings, folder, monkeypat
         if db.in_transaction:
             db.execute("ROLLBACK")
         db.execute("BEGIN IMMEDIATE")
-        result = work(db)
+        result = work()
         try:
             db.execute("COMMIT")
         except sqlite3.Error:
@@ -249,7 +249,7 @@ def test_an_error_that_is_swallowed_is_found(design, readings, folder, monkeypat
         return result
 
     operations = record(design, readings, folder)[0].operations
-    monkeypatch.setattr(us.Ledger, "transact", careless)
+    monkeypatch.setattr(us.Ledger, "record", careless)
     found = 0
     for at in range(operations // 2, operations // 2 + 40):
         try:
@@ -371,7 +371,7 @@ def test_a_ledger_that_returns_before_its_commit_is_found(design, readings, fold
         db = self.connection()
         self._settled()
         db.execute("BEGIN IMMEDIATE")
-        result = work(db)
+        result = work()
         self._finish(())
         return result
 
@@ -386,7 +386,7 @@ def test_a_ledger_that_returns_before_its_commit_is_found(design, readings, fold
             settle(self)
         really(self)
 
-    monkeypatch.setattr(us.Ledger, "transact", late)
+    monkeypatch.setattr(us.Ledger, "record", late)
     monkeypatch.setattr(us.Ledger, "_settled", settle)
     monkeypatch.setattr(us.Ledger, "close", close)
     run = record(design, readings, folder)

@@ -212,6 +212,32 @@ def test_where_the_transaction_has_ended_the_whole_group_has_failed(design, read
         assert [stream.step(readings[0]) for stream in streams] == [stream.step(readings[0]) for stream in lone]
 
 
+def test_whether_a_member_fails_does_not_depend_on_the_private_value(design, readings, tmp_path):
+    """The same calls under either value, good and bad ones: the same errors, in words too."""
+    told = []
+    for theta in (0, 1):
+        folder = tmp_path / str(theta)
+        folder.mkdir()
+        with opened(folder) as ledger:
+            with ledger.group() as group:
+                tickets = [group.begin(design, theta, name=f"room {k}", epoch=4) for k in range(4)]
+            streams = [ticket.result() for ticket in tickets]
+            ledger.limit("room 0", total=ledger.spent("room 0"))
+            calls = [
+                (0, readings[:9]),
+                (1, [*readings[:3], np.inf]),
+                (2, readings[:9]),
+                (3, [readings[0], 1e9, np.nan]),
+            ]
+            with ledger.group() as group:
+                tickets = [group.apply(streams[k], Y, theta=theta) for k, Y in calls]
+                tickets += [group.step(stream, readings[9], key=3, theta=theta) for stream in streams]
+                tickets += [group.new_epoch(stream, theta) for stream in streams]
+            told.append([repr(ticket.exception()) for ticket in tickets])
+    assert told[0] == told[1]
+    assert 3 < sum(each != "None" for each in told[0]) < len(told[0])
+
+
 def test_followers_fail_with_their_leader(design, readings, tmp_path):
     """Where the leader did not come to an epoch, those that share its draw do not either; a retry has one draw."""
     with opened(tmp_path) as ledger:
@@ -318,3 +344,54 @@ def test_a_ledger_that_is_closed_in_a_group(design, readings, tmp_path):
         tickets[0].result()
     with opened(tmp_path) as ledger:
         assert us.Stream.open(ledger, design, "room 0").count == 0
+
+
+def test_steps_alone_wait_and_are_written_together(design, readings, tmp_path):
+    """No savepoint, and one statement for each table; what reads meanwhile finds them, and a new process too."""
+    with opened(tmp_path) as ledger:
+        streams, seen = begun(ledger, design, 3), []
+        lone = twins(design, streams)
+        ledger.connection().set_trace_callback(seen.append)
+        with ledger.group() as group:
+            tickets = [group.step(stream, readings[0], key=0) for stream in streams]
+            tickets += [group.step(stream, readings[1], key=1) for stream in streams]
+            assert not [statement for statement in seen if "outputs" in statement or "SAVEPOINT" in statement]
+            again = group.step(streams[2], readings[9], key=1)
+        ledger.connection().set_trace_callback(None)
+        assert sum(statement.startswith("SAVEPOINT member") for statement in seen) == 0
+        assert again.result() == tickets[5].result()
+        expected = [[stream.step(readings[k], key=k) for stream in lone] for k in (0, 1)]
+        assert [ticket.result() for ticket in tickets] == expected[0] + expected[1]
+        assert [stream._recorder.current() for stream in streams] == [stream._now for stream in streams]
+        check(ledger)
+    with opened(tmp_path) as ledger:
+        for k, stream in enumerate(lone):
+            assert us.Stream.open(ledger, design, f"room {k}")._now.position == stream._now.position
+
+
+@pytest.mark.parametrize("last", ["step", "epoch"])
+def test_damage_that_is_found_late_fails_what_rests_on_it(design, readings, tmp_path, last):
+    """Steps after the one whose row does not fit fail with it; the stream stands before it, and others go on."""
+    with opened(tmp_path) as ledger:
+        streams = begun(ledger, design, 3)
+        one, bad, three = streams
+        ledger.transact(lambda db: db.execute("INSERT INTO outputs VALUES (2, 5, 1.0, 0)"))
+        with ledger.group() as group:
+            tickets = [group.step(stream, readings[k], key=k) for k in (4, 5, 6) for stream in streams]
+            if last == "step":
+                group.step(one, readings[4], key=4)  # which reads, so that all is written
+                resumed = group.step(bad, readings[7], key=7)
+            else:
+                resumed = group.new_epoch(bad, 0)  # which rests on what is found out while it runs
+        errors = [type(ticket.exception()) for ticket in tickets]
+        good = type(None)
+        assert errors == [good] * 3 + [good, LedgerDamagedError, good] * 2
+        assert [one.count, three.count] == [3, 3]
+        if last == "step":
+            assert isinstance(resumed.result(), float)
+            assert (bad.count, bad._now.position.last) == (2, 7)
+        else:
+            assert isinstance(resumed.exception(), LedgerDamagedError)
+            assert (bad.count, bad._now.position.last, bad.epoch) == (1, 4, 0)
+        keys = [key for (key,) in ledger.rows("SELECT key FROM outputs WHERE stream = 2 ORDER BY key")]
+        assert keys == ([4, 5, 7] if last == "step" else [4, 5])  # 5 is what was there

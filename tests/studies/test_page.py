@@ -2,8 +2,10 @@
 
 import json
 
+import numpy as np
 import pytest
 
+import understudy as us
 from studies.real_data import __main__ as command
 from studies.real_data import page, study
 from studies.real_data.study import pick, picks
@@ -96,6 +98,45 @@ def test_what_is_wanted_is_judged_by_the_figures(results):
     assert "**not met**" in next(page.summary(worse, page.cases(worse, study.HEADLINE)))
     over = page.above_coin(page.cases(worse, study.HEADLINE), "chosen")
     assert [case.room for case in over] == ["candanedo", "candanedo"]
+
+
+@pytest.mark.long(seconds=15, reason="one room, chosen and judged")
+def test_a_small_room_is_chosen_and_judged(tmp_path, monkeypatch):
+    """The whole way of a room, with one adversary and few settings; choices that are kept are not made again."""
+    days, rows = 9, 48
+    rng = np.random.default_rng(2)
+    people = np.concatenate([np.roll(np.repeat([0, 1, 0, 1], 12), rng.integers(rows)) for _ in range(days)])
+    steps = {v: us.AutoRegressive(0.8, 84.0 + 4.0 * v, us.Gaussian(0.0, 4.0)) for v in (0, 1)}
+    co2 = us.sample(us.Family(steps).along(people.tolist()), days * rows, rng=1)
+    frame = {"co2": co2, "people": people, "time": 1_700_006_400.0 + 1800.0 * np.arange(days * rows)}
+    cut = 6 * rows
+    train, test = ({name: column[part] for name, column in frame.items()} for part in (slice(cut), slice(cut, None)))
+    monkeypatch.setattr(study, "ADVERSARIES", ("windowed",))
+    monkeypatch.setattr(study, "OUTPUTS", ("lifelike",))
+    monkeypatch.setattr(study, "SEEDS", 1)
+    columns = study.Columns("co2", "people", "time", None, 1800)
+    room = study.Subject(train, {"later": lambda: test}, columns, (None,), ("AR(1), normal",), (1.0, 0.5))
+    assert study.run("small", room, tmp_path, only_choose=True) is None
+    written = (tmp_path / "small.json").read_bytes()
+    found = study.run("small", room, tmp_path)
+    assert (tmp_path / "small.json").read_bytes() == written
+    assert found["choice"] == study.hashlib.sha256(written).hexdigest()
+    figures = found["tests"]["later"]["chosen"]
+    assert 0.3 < figures["outsider"][0] < figures["rivals"]["raw"]
+    assert figures["distortion"][0] > 0.0
+    assert figures["limit"]["0.5"] > figures["limit"]["0.7"]
+    assert set(found["tests"]["later"]["models"]) == {"AR(1), normal"}
+
+
+def test_chance_alone_is_judged_beside_the_settings(results):
+    """Settings at 0.55 and 0.6: met where fresh scores reach 0.53 and 0.53, not met where they reach 0.5."""
+    six = page.cases(results, study.HEADLINE)
+    assert not list(page.chance_alone({}, six))
+    for chance, verdicts in ((0.53, ["met", "met"]), (0.5, ["not met", "not met"])):
+        spread = [chance, chance, chance]
+        controls = {case.name: {"outsider": spread, "insider": spread} for case in six}
+        (words,) = page.chance_alone(controls, six)
+        assert words.split("**")[3::2] == verdicts
 
 
 def test_figures_are_kept_one_by_one(tmp_path, monkeypatch):

@@ -46,7 +46,7 @@ def fails_once(stream, key):
 
 def without_savepoints(self, group, work, done):
     """A naive group: members share the transaction, and one that fails leaves what it wrote."""
-    return work(self.connection())
+    return work()
 
 
 def by_readings(self, at, number, generation, tick):

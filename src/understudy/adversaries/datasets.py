@@ -52,6 +52,7 @@ from understudy.randomizer.causal_guarantee import Beliefs
 from understudy.randomizer.coin import CoinDesign
 from understudy.randomizer.design import Design
 from understudy.randomizer.measures import bayes_error, prior_error
+from understudy.randomizer.routine import WEEK
 from understudy.stream.engine import hand_over_state
 from understudy.tables.times import DAY, hours
 from understudy.transform.core import colour, colouring, disguise, has_atoms, sample, transformation
@@ -605,8 +606,25 @@ def _ticks(design: AuditDesign, recording: Recording, start: int, stop: int) -> 
         raise ConfigurationError(
             "a design by the clock is played on readings with times; hours, days or period is missing"
         )
-    first = (int(days[start]) - 3) % 7 * 86_400 + round(float(hours[start]) * 3600.0)
-    return np.asarray((first + np.arange(stop - start) * period) // clock.tick, dtype=np.int64)
+    return ticks_of_week(
+        hours[start:stop], days[start:stop], np.arange(stop - start, dtype=float) * float(period), clock.tick
+    )
+
+
+def ticks_of_week(hours: Array, days: Ints, passed: Array, tick: int) -> Ints:
+    """The ticks of a clock on the wall, from the beginning of a Thursday: of rows so many seconds after the first.
+
+    Where the clock is put forward ticks are passed over, and where it is put back they come again. A row without an
+    hour goes on from the one before.
+
+    >>> ticks_of_week(np.array([1.0, 3.0, 4.0]), np.array([6, 6, 6]), np.array([0.0, 3600.0, 7200.0]), 3600).tolist()
+    [73, 75, 76]
+    """
+    week = (days - 3) % 7 * 86_400 + hours * 3600.0
+    moved = week - week[0] - passed
+    known = np.maximum.accumulate(np.where(np.isnan(moved) | (days < 0), 0, np.arange(len(moved))))
+    moved = (moved[known] + WEEK // 2) % WEEK - WEEK // 2  # the calendar goes round; summer time moves it by less
+    return np.asarray(np.rint(week[0] + passed + moved) // tick, dtype=np.int64)
 
 
 def run_along(between: Callable[[int, int], CausalMap], Y: Array, theta: Ints, pseudo: Ints) -> Array:

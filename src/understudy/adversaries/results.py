@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from understudy import text
+from understudy._html import fragment, paragraphs, table
 from understudy._paths import write_whole
 from understudy._types import Plain
 from understudy.adversaries.rivals import Rivals
@@ -281,6 +282,14 @@ class Audit:
         """Whether the output equals the readings, in all that was judged; False where the readings are not known."""
         return bool(self.distortion) and all(figure.value == 0.0 for figure in self.distortion)
 
+    def _repr_html_(self) -> str:
+        best, raw = ((row.label, row.balanced) if row is not None else None for row in (self.best, self.best_on("raw")))
+        lead = paragraphs(f"{text.best_adversary(best, raw)} {verdict(self)}".lstrip())
+        rows = [
+            (name, *_cells(self, row)) for data, name in text.DATA.items() for row in self.of(data, references=True)
+        ]
+        return fragment("Audit", lead, table(text.ROWS_CAPTION, ("readings", *_HEADS), rows) if rows else "")
+
     def text(self) -> str:
         """The audit as plain text: a table for each kind of data, and what must be known beside it."""
         return audit_text(self)
@@ -452,8 +461,7 @@ def verdict(audit: Audit) -> str:
     if audit.verdict is Verdict.FOUND and not audit.found:  # without the clock
         alone = [row for row in audit.rows_on_output if not row.clock]
         best = max(alone, key=lambda row: _sortable(row.strength.value), default=None)
-    clock = clock_reference(audit) if best is not None and best.clock else None
-    base = blind_accuracy(audit) if clock is None else clock.balanced.value
+    clock = clock_reference(audit)
     facts = text.Findings(
         level=audit.level,
         clock=any(row.clock for row in rows),
@@ -466,7 +474,9 @@ def verdict(audit: Audit) -> str:
         too_little=audit.verdict is Verdict.TOO_LITTLE,
         alone=audit.found_alone,
         best=None if best is None else (_with_data(best), best.strength),
-        base=base,
+        chance=blind_accuracy(audit),
+        clock_alone=math.nan if clock is None else clock.balanced.value,
+        best_has_clock=clock is not None and best is not None and best.clock,
         smallest=audit.smallest_leak,
         at_stake=audit.at_stake,
         days=audit.days,

@@ -11,10 +11,12 @@ What makes the figure valid:
   fold are made by models and targets that were fitted without it, and the adversary learns from what the same design
   makes of the other folds.
 - *Days are the unit.* Readings of a day are dependent, so the variance of an accuracy is that of its sums over days.
-- *The order is fixed before anything is attacked.* All but the fresh share names a *path*. On a path the settings are
-  sorted by the distortion that they cost on the training days, the most distorting first, after those with a fresh
-  share of 1. The walk ends at the first setting that fails, so a path needs no correction for the number of its
-  settings (fixed-sequence testing). The level is divided by the number of paths and adversaries (Bonferroni).
+- *The order is fixed beforehand.* All but the fresh share names a *path*. On a path the largest share comes first, for
+  it costs most, whatever was measured. The walk ends at the first setting that fails, so a path needs no correction
+  for the number of its settings (fixed-sequence testing). The level is divided by the number of paths (Bonferroni).
+- *All adversaries must stay within the limit*, each at the whole level of a path: where one of them is in truth beyond
+  what is allowed, the limit of that one would have to be wrong (an intersection-union test), so their number needs no
+  correction.
 - *Too few days are refused.* With a fresh share of 1 the output does not depend on the readings. If such an output
   would not pass, nothing could, and the result says so.
 - *The last figure is from days that tuning never saw*: the last quarter of the days.
@@ -36,7 +38,7 @@ import numpy as np
 from understudy import text
 from understudy._types import Array, Ints, Mask, Seed
 from understudy.adversaries.audit import REFERENCES, roster
-from understudy.adversaries.datasets import DesignRun, hours_and_days, noise_scale
+from understudy.adversaries.datasets import DesignRun, hours_and_days, noise_scale, ticks_of_week
 from understudy.adversaries.knowledge import Cases, Knowledge, Learner
 from understudy.adversaries.statistics import Guesses, guesses_of
 from understudy.errors import ConfigurationError, UnderstudyError
@@ -49,6 +51,7 @@ from understudy.models.family import Family
 from understudy.models.model import as_target
 from understudy.randomizer.causal import CausalDesign, design_causal
 from understudy.randomizer.causal import at_most as rate_of
+from understudy.randomizer.least_change import Scored
 from understudy.tables.table import Table
 from understudy.tables.times import SECOND, hours, seconds
 from understudy.transform.core import colour
@@ -60,6 +63,8 @@ ADVERSARIES = ("boosting", "logistic", "hmm")
 """Who attacks unless others are named: the strongest first, so that a setting that fails does so soon."""
 
 MODELS = ("adaptive", "AR(1), Student-t", "AR(2), free noise by class")
+VECTORS = ("VAR(1), Student-t", "VAR(1), normal")
+"""Model classes that are tried for several channels."""
 SHARES = (1.0, 0.95, 0.8, 0.5, 0.0)
 BUDGETS = (0.0, 1.0)
 OUTPUTS = ("least-change", "lifelike")
@@ -217,9 +222,9 @@ def tune(
     day_first: bool = False,
     limits: ManyLimits | None = None,
     over: str = "chance",
-    models: Iterable[str] = MODELS,
+    models: Iterable[str] | None = None,
     periods: Iterable[Any] | None = None,
-    clocks: Iterable[bool] = (False,),
+    clocks: Iterable[bool] | None = None,
     outputs: Iterable[str] = OUTPUTS,
     fresh: Iterable[float] = SHARES,
     budgets: Iterable[float] = BUDGETS,
@@ -244,12 +249,14 @@ def tune(
     over : "chance" or "clock"
         What the adversary is compared with.
     models, periods, clocks, outputs, fresh, budgets
-        What is tried: model classes of `us.fit`, periods (None is that of the data), designs without and with a
-        public clock, outputs and fresh shares of `us.design_causal`, and budgets in nats a day.
+        What is tried: model classes of `us.fit` (by default that of the `family` among them), periods (None is that of
+        the data), designs without and with a public clock, outputs and fresh shares of `us.design_causal`, and budgets
+        in nats a day. By default designs by the clock are tried where adversaries are compared with it: their outputs
+        show the routine, which counts as accuracy over chance.
     adversaries : names
         Learners of `us.audit`.
     confidence : float
-        Of the limit, over all paths and adversaries together.
+        Of the limit of the best adversary, over all paths together.
     rng : seed
         For draws, auxiliary uniforms and learners.
     progress : function of a share and a sentence, optional
@@ -276,6 +283,12 @@ def tune(
     else:
         columns = Columns(reading, private, time, segment, period, bins, day_first=day_first)
     tell = progress or (lambda _share, _words: None)
+    if models is None:
+        own = ((family.about or {}).get("model") or {}).get("name") if family is not None else None
+        usual = VECTORS if len(columns.readings) > 1 else MODELS
+        models = usual if own is None else dict.fromkeys((*usual, str(own)))
+    if clocks is None:
+        clocks = (False, True) if over == "clock" else (False,)
     settings = _settings(table, columns, models, periods, clocks, outputs, fresh, budgets)
     chance = np.random.default_rng(rng)
     search = Search(table, columns, over, tuple(adversaries), at_most, confidence, chance, tell, limits)
@@ -319,6 +332,15 @@ class Fold(NamedTuple):
     family: Family
     learn: History
     judge: History
+    scored: Scored | None = None
+    """What is learned from with its scores, where several designs need them."""
+
+    def with_scores(self) -> Fold:
+        """The same, scored; as it is where nothing can be scored, which the designs then say."""
+        try:
+            return self._replace(scored=Scored.of(self.family, self.learn))
+        except UnderstudyError:
+            return self
 
 
 class Piece(NamedTuple):
@@ -353,7 +375,7 @@ class Search:
             (path, list(those)) for path, those in groupby(sorted(settings, key=lambda s: s.path), key=lambda s: s.path)
         ]
         learners = self.learners()
-        level = (1.0 - self.confidence) / (len(paths) * len(learners))
+        level = (1.0 - self.confidence) / len(paths)
         notes: list[str] = []
         steps: list[Step] = []
         parts: dict[float | None, Part] = {}
@@ -373,7 +395,10 @@ class Search:
                 notes.append(text.tuning_note("path", model=model, period=period, why=str(error)))
                 continue
             walked = self.walk(part, folds, those, learners, level, notes, at)
-            refused = refused or bool(walked and walked[0].setting.fresh == 1.0 and not walked[0].passed)
+            first = walked[0] if walked else None
+            if first is not None and first.setting.fresh == 1.0 and not first.passed:
+                # the output of a design by the clock tells something even if no reading enters it
+                refused = refused or self.over == "clock" or not first.setting.clock
             steps += walked
         passed = [step for step in steps if step.passed]
         if not passed:
@@ -456,17 +481,16 @@ class Search:
         notes: list[str],
         at: float,
     ) -> list[Step]:
-        """The settings of a path in the order of their distortion, until the first that fails."""
-        made: list[tuple[float, Setting, list[Piece]]] = []
-        for setting in settings:
+        """The settings of a path, the largest fresh share first, until the first that fails."""
+        steps: list[Step] = []
+        folds = [fold.with_scores() for fold in folds] if settings[0].output != "lifelike" else folds
+        for setting in sorted(settings, key=lambda each: -each.fresh):
             try:
                 outputs = [piece for k, fold in enumerate(folds) for piece in self.disguise(part, k, fold, setting)]
             except UnderstudyError as error:
                 notes.append(text.tuning_note("setting", **setting._asdict(), why=str(error)))
                 continue
-            made.append((distortion_of(outputs), setting, outputs))
-        steps = []
-        for size, setting, outputs in sorted(made, key=lambda each: (each[1].fresh < 1.0, -each[0])):
+            size = distortion_of(outputs)
             name, accuracy, upper = self.attack(folds[0].family, outputs, learners, level)
             steps.append(Step(setting, size, name, accuracy, upper, upper <= self.at_most))
             self.tell(at, text.tuning_note("step", **setting._asdict(), size=size, accuracy=accuracy, upper=upper))
@@ -474,10 +498,13 @@ class Search:
                 break
         return steps
 
-    def disguise(self, part: Part, number: int, fold: Fold, setting: Setting) -> list[Piece]:
-        """All days by the design that was fitted without a fold, as a stream with this setting would release them."""
-        design = make_design(fold.family, setting, fold.learn)
-        run = DesignRun(design)
+    def disguise(self, part: Part, number: int, fold: Fold, setting: Setting, chance: bool = False) -> list[Piece]:
+        """All days by the design that was fitted without a fold, as a stream with this setting would release them.
+
+        With `chance` the same outputs are driven by fresh scores alone: what adversaries find in these is no leak.
+        """
+        design = make_design(fold.family, setting, fold.scored or fold.learn)
+        run = DesignRun(with_fresh_scores(design) if chance else design)
 
         def output(segment: Segment) -> Array:
             ticks = ticks_of(design, segment, fold.judge.zone)
@@ -608,7 +635,7 @@ def with_measurement(family: Family, found: Tuning) -> Family:
     return Family(models, family.values, family.prior, about={**(family.about or {}), "tuning": figures})
 
 
-def make_design(family: Family, setting: Setting, history: History) -> CausalDesign:
+def make_design(family: Family, setting: Setting, history: History | Scored) -> CausalDesign:
     """The causal design of a setting for a fitted family."""
     about: dict[str, Any] = dict(family.about or {})
     period = float(about.get("period") or DECISION)
@@ -618,7 +645,7 @@ def make_design(family: Family, setting: Setting, history: History) -> CausalDes
     if setting.budget:
         demand = {"rate": rate_of(setting.budget, 86400.0 / (period * every))}
     given: dict[str, Any] = {"fresh": setting.fresh} if setting.fresh else {}
-    if setting.output == "lifelike":
+    if isinstance(history, History) and setting.output == "lifelike":
         given["distortion"] = measure_costs(family, history, setting.fresh)
     if setting.output != "lifelike":
         given |= {"output": setting.output, "history": history}
@@ -628,6 +655,12 @@ def make_design(family: Family, setting: Setting, history: History) -> CausalDes
     return design_causal(family, transition, **demand, decision_every=every, **{"distortion": "mae", **given})
 
 
+def with_fresh_scores(design: CausalDesign) -> CausalDesign:
+    """The same draws and the same outputs, but with a fresh share of 1: no reading enters."""
+    choices = replace(design._choices, terms=design.terms._replace(fresh=1.0))
+    return CausalDesign(design.family, design.beliefs, design.pseudo, design.long_run, choices)
+
+
 def ticks_of(design: CausalDesign, segment: Segment, zone: str | None) -> Ints | None:
     """The ticks of a public clock at the rows of a segment, from the beginning of a Thursday; None without a clock."""
     if design.clock is None:
@@ -635,9 +668,8 @@ def ticks_of(design: CausalDesign, segment: Segment, zone: str | None) -> Ints |
     if segment.times is None:
         raise ConfigurationError("a design by the clock needs readings with times")
     times = np.asarray(segment.times)
-    hour, day = hours_and_days(times[:1], zone)
-    first = (int(day[0]) - 3) % 7 * 86_400 + round(float(hour[0]) * 3600.0)
-    return np.asarray((first + (times - times[0]) // SECOND) // int(design.clock.tick), dtype=np.int64)
+    passed = np.asarray((times - times[0]) // SECOND, dtype=float)
+    return ticks_of_week(*hours_and_days(times, zone), passed, int(design.clock.tick))
 
 
 def measure_costs(family: Family, history: History, fresh: float) -> Array:

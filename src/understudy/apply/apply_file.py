@@ -1,4 +1,4 @@
-"""`apply_file`: a file of readings in, a file of disguised readings out.
+"""`apply_file`: a file of readings in, a file of disguised readings out; `apply_frame` the same for dataframes.
 
 Rows are read, disguised and written some ten thousands at a time, in the order of the file, so that a file of any
 length takes the same memory. Only the time and the disguised readings leave, and what is named to be kept.
@@ -30,6 +30,7 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import gzip
+import io
 import json
 import os
 import sys
@@ -38,7 +39,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from types import TracebackType
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -69,10 +70,14 @@ from understudy.stream.inspection import wrapping_key
 from understudy.stream.ledger import Ledger
 from understudy.stream.ledger_file import digest
 from understudy.stream.randomness import MasterKey
-from understudy.tables.columns import Column, Layout, NumberFormat, batches, write_times
+from understudy.tables.columns import Column, Layout, NumberFormat, batches, part, require_pyarrow, write_times
 from understudy.tables.delimited import MARK
 from understudy.tables.table import Source, Writer, format_of, make_writer, title
 from understudy.tables.times import SECOND, Kind
+
+if TYPE_CHECKING:
+    import narwhals as nw
+    import pyarrow as pa
 
 # What is told after a file was disguised: counts, places of bad rows, charges. No reading, no value,  ---
 
@@ -458,8 +463,9 @@ def written(target: Path, kind: str, name: str) -> dict[str, str]:
 class Target:
     """A file that gets its name by `finish`; leaving the `with` before that deletes it."""
 
-    def __init__(self, path: Path, kind: str) -> None:
-        self.path, self.kind = os.fspath(path), kind
+    def __init__(self, path: Path | io.BytesIO, kind: str) -> None:
+        self.kind, self.memory = kind, path if isinstance(path, io.BytesIO) else None
+        self.path = "" if isinstance(path, io.BytesIO) else os.fspath(path)
         self.standard = self.path == STANDARD
         self._new: NewFile | None = None
         self._raw: IO[bytes] | None = None
@@ -479,8 +485,8 @@ class Target:
     def file(self) -> IO[bytes]:
         """The open file, made when it is first asked for."""
         if self._raw is None:
-            if self.standard:
-                self._raw = sys.stdout.buffer
+            if self.standard or self.memory is not None:
+                self._raw = sys.stdout.buffer if self.memory is None else self.memory
             else:
                 self._new = NewFile(self.path)
                 self._raw = self._new.file
@@ -526,8 +532,8 @@ Progress = Callable[[int, float | None], None]
 
 def apply_file(
     design: FileDesign,
-    source: Path,
-    target: Path,
+    source: Path | io.BytesIO,
+    target: Path | io.BytesIO,
     *,
     reading: str | Sequence[str] | None = None,
     private: str | None = None,
@@ -597,16 +603,15 @@ def apply_file(
     """
     if on_error not in ("stop", "skip"):
         raise ConfigurationError(f"on_error = {on_error!r}; it must be 'stop' or 'skip'")
-    notes = _gate(design, accept_misfit)
+    notes = check_gate(design, accept_misfit)
     bound = bind(design, reading, private, time, segment if rooms is None else rooms, keep, period, day_first)
     if rooms is not None:
         _check_rooms(bound, segment, ledger, key)
     forms = forms_of(design, decimals)
-    kinds = (
-        format_of(source, format),
-        format_of(target, target_format or (format if os.fspath(target) == STANDARD else None)),
-    )
-    check_target(source, target, kinds[1], ledger)
+    standard = not isinstance(target, io.BytesIO) and os.fspath(target) == STANDARD
+    kinds = (format_of(source, format), format_of(target, target_format or (format if standard else None)))
+    if not (isinstance(source, io.BytesIO) or isinstance(target, io.BytesIO)):
+        check_target(source, target, kinds[1], ledger)
     if bound.keep:
         warnings.warn(
             f"the columns {', '.join(map(repr, bound.keep))} leave as they are. Only readings are disguised: whatever "
@@ -618,7 +623,9 @@ def apply_file(
         bound = replace(bound, keep=tuple(dict.fromkeys((rooms, *bound.keep))))
     start = clock.perf_counter()
     opened = (
-        ledger if ledger is None or isinstance(ledger, Ledger) else _open(ledger, key, ledger_key, rooms is not None)
+        ledger
+        if ledger is None or isinstance(ledger, Ledger)
+        else open_ledger(ledger, key, ledger_key, rooms is not None)
     )
     try:
         # one generator for all, or each segment of a seeded run would have the same draw
@@ -640,6 +647,106 @@ def apply_file(
         source=file.name, target="standard output" if made.standard else title(target), columns=layout.names,
         seconds=clock.perf_counter() - start, notes=tuple(notes), **work.counts,
     )  # fmt: skip
+
+
+_Frame = TypeVar("_Frame")
+
+
+def apply_frame(design: FileDesign, frame: _Frame, *, room: str | None = None, **options: Any) -> _Frame:
+    """Disguise the rows of a dataframe.
+
+    It is `apply_file` for what is in memory: the same columns, the same outputs, and the draw is made and recorded in
+    the same way. Only time, readings and kept columns come back, with a column ``disguised`` that is true throughout.
+
+    Parameters
+    ----------
+    design : Design, CausalDesign or CoinDesign
+        What the rows are disguised by.
+    frame : DataFrame of pandas or polars, LazyFrame of polars, or Table of pyarrow
+        Rows with readings, and with the private value. A lazy frame is collected.
+    room : str, optional
+        A column with the room of each row, which `apply_file` calls `rooms`.
+    options
+        The other options of `apply_file`: `reading`, `private`, `time`, `segment`, `keep`, `period`, `ledger`, `key`,
+        `epoch`, `rng` and the rest, but none about formats.
+
+    Returns
+    -------
+    a frame of the same kind
+        Rows in the order of `frame`; a pandas frame keeps its index.
+
+    Raises
+    ------
+    ConfigurationError
+        If `frame` is no such frame, or an option is wrong.
+    ReadingError
+        If a row cannot be read; it names the row and the rule, never what stands there.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> import understudy as us
+    >>> family = us.Family(lambda v: us.GaussMarkov(0.9, 1.0, 0.1, 0.1, b=v), values=[0, 1])
+    >>> design = us.design(family, leakage=0.1, horizon=50, distortion="mae")
+    >>> frame = pl.DataFrame({"co2": [4.31, 4.35, 9.9], "people": [0, 0, 1]})
+    >>> us.apply_frame(design, frame, reading="co2", private="people").columns
+    ['co2', 'disguised']
+
+    """
+    pa = require_pyarrow("a dataframe")
+    if wrong := sorted({"format", "target_format", "delimiter"} & options.keys()):
+        raise ConfigurationError(f"{wrong[0]} = {options[wrong[0]]!r}; a dataframe has no format")
+    given, index = _with_index(frame, options.get("time") or (family_of(design).about or {}).get("time"))
+    source, target = io.BytesIO(), io.BytesIO()
+    part("parquet").write_table(given.to_arrow(), source)
+    source.seek(0)
+    options |= {"format": "parquet", "target_format": "parquet"}
+    summary = apply_file(design, source, target, rooms=room, **options)
+    for note in summary.notes:
+        warnings.warn(note, UnderstudyWarning, stacklevel=2)
+    target.seek(0)
+    made = part("parquet").read_table(target)
+    if MARK in made.column_names:
+        raise ConfigurationError(f"a column has the name {MARK!r}, under which each row says what it is")
+    made = made.append_column(MARK, pa.array([True] * len(made)))
+    return _in_kind(made, given, index)  # type: ignore[no-any-return]  # a frame of the kind that was given
+
+
+def _with_index(frame: Any, time: str | None) -> tuple[nw.DataFrame[Any], bool]:
+    """The frame, collected; and whether its index, which holds the times, has become a column of it."""
+    import narwhals as nw
+
+    try:
+        known = nw.from_native(frame)
+    except (TypeError, nw.exceptions.DuplicateError):
+        known = None
+    known = known.collect() if isinstance(known, nw.LazyFrame) else known
+    kinds = (nw.Implementation.PANDAS, nw.Implementation.POLARS, nw.Implementation.PYARROW)
+    if known is None or known.implementation not in kinds:
+        raise ConfigurationError(
+            f"the frame is of type {type(frame).__name__}; it must be a dataframe of pandas or polars or a table of "
+            "pyarrow, whose columns have distinct names"
+        )
+    index = nw.maybe_get_index(known)
+    if index is None or time is None or time in known.columns or time != (index.name or "index"):
+        return known, False
+    return nw.from_native(known.to_native().reset_index(), eager_only=True), True
+
+
+def _in_kind(made: pa.Table, given: nw.DataFrame[Any], index: bool) -> Any:
+    """A table as a frame of the kind that was given, with its index."""
+    import narwhals as nw
+
+    whole = nw.from_native(made, eager_only=True)
+    if given.implementation.is_polars():
+        return whole.to_polars()
+    if not given.implementation.is_pandas():
+        return made
+    found, before = whole.to_pandas(), given.to_native()
+    if index:
+        return found.set_index(before.columns[0])
+    found.index = before.index
+    return found
 
 
 def _check_rooms(
@@ -665,7 +772,7 @@ def _master(key: MasterKey | Path) -> MasterKey:
     return key if isinstance(key, MasterKey) else MasterKey.read(key)
 
 
-def _open(path: Path, key: MasterKey | Path | None, wrapping: MasterKey | Path | None, rooms: bool) -> Ledger:
+def open_ledger(path: Path, key: MasterKey | Path | None, wrapping: MasterKey | Path | None, rooms: bool) -> Ledger:
     """The ledger, unwrapped; the key of a file of many rooms unwraps it only if it is wrapped with that one."""
     if wrapping is None and key is not None and (not rooms or wrapping_key(path) == _master(key).id):
         wrapping = key
@@ -758,7 +865,7 @@ def _layout(bound: Binding, forms: tuple[NumberFormat, ...], file: Source, kind:
     return layout
 
 
-def _gate(design: FileDesign, accept_misfit: bool) -> list[str]:
+def check_gate(design: FileDesign, accept_misfit: bool) -> list[str]:
     """Refuse a family that did not pass its gate, unless that is accepted or its protection was measured."""
     measured = (family_of(design).about or {}).get("tuning")
     if measured is not None:

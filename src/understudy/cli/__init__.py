@@ -17,6 +17,9 @@ import typer
 from understudy._version import __version__
 from understudy.cli import options as o
 from understudy.cli.options import expand_groups, option
+from understudy.gateway.commands import gateway
+from understudy.gateway.pipe_options import PipeOptions
+from understudy.studio.command import studio
 
 PANEL = "From a file to a filter"
 
@@ -37,6 +40,7 @@ app = typer.Typer(
     )
     + "\n\nExit status: 0 done or released, 1 an error, 2 wrong usage, 3 do not release.",
 )
+_LIVE = "Live, between sensors and listeners"
 _LOOK, _PAPER = "Look into what is there", "The paper, and this program"
 
 
@@ -141,6 +145,14 @@ def apply(
     run(path, source, out, how, as_json)
 
 
+def pipe(path: o.Design, how: PipeOptions) -> None:
+    """Disguise lines from standard input to standard output, as they come: line protocol, JSON lines or SenML."""
+    from understudy.cli.terminal import quiet
+    from understudy.gateway.pipe import run
+
+    run(path, how, quiet.get())
+
+
 def audit(
     context: typer.Context,
     path: o.Design,
@@ -226,12 +238,26 @@ _command(
     "understudy apply design.json - -o - --private occupancy --ledger room.db < today.csv > disguised.csv",
 )
 _command(
+    pipe,
+    "understudy pipe design.json --format influx --reading co2 --private occupancy --room room --ledger room.db",
+    panel=_LIVE,
+)
+_command(
     audit,
     "understudy audit design.json",
     "understudy audit design.json --on heldout.csv -o audit.html",
     "understudy audit design.json --on test.csv --train history.csv --alarm 1000 -o audit.html --save audit.json",
     "understudy audit design.json today.csv --released disguised.csv --strict",
 )
+
+
+app.add_typer(gateway, name="gateway", rich_help_panel=PANEL)
+
+
+app.command(
+    rich_help_panel=_LOOK,
+    epilog=examples("understudy studio", "understudy studio history.csv", "understudy studio design.json"),
+)(studio)
 
 
 @app.command(rich_help_panel=_LOOK, epilog=examples("understudy guarantee design.json --html card.html"))
@@ -344,6 +370,23 @@ def key_rewrap(
     from understudy.cli.records_commands import rewrap_ledger
 
     rewrap_ledger(path, old_key, new_key, as_json)
+
+
+@app.command(rich_help_panel=_LIVE, epilog=examples("understudy simulate rooms.yaml --speed 60 --readings 1000"))
+def simulate(
+    path: Annotated[Path, typer.Argument(metavar="ROOMS", help="The rooms, in YAML or TOML.")],
+    speed: Annotated[float, option("FACTOR", "So many times as fast as the clock, from the past on.", "--speed")] = 1.0,
+    readings: Annotated[int | None, option("N", "End after so many readings of each room.", "--readings")] = None,
+    seed: Annotated[int | None, option("N", "The same people and readings every time.", "--seed")] = None,
+    as_json: o.AsJson = False,
+) -> None:
+    """Publish rooms with people coming and going to an MQTT broker: something to try a gateway on."""
+    from understudy.gateway.commands import need_extra
+
+    need_extra()
+    from understudy.gateway.simulate import run
+
+    run(path, speed, readings, seed, as_json)
 
 
 @app.command(rich_help_panel=_PAPER, epilog=examples("understudy demo", "understudy demo --theta 1 --pseudo 0.6"))

@@ -21,6 +21,7 @@ import numpy as np
 import typer
 
 import understudy as us
+from understudy import text
 from understudy._paths import check_paths, write_whole
 from understudy._types import Array, Value
 from understudy.adversaries.results import load_audit
@@ -46,9 +47,11 @@ from understudy.randomizer import constraints
 from understudy.randomizer.constraints import Constraint, Floor
 from understudy.randomizer.solver import nats
 from understudy.report.facts import (
+    Advice,
     AnyDesign,
     DrawDesign,
     about,
+    advise,
     card_of,
     doubts,
     facts,
@@ -223,6 +226,8 @@ def make_design(family: us.Family, wanted: DesignOptions) -> tuple[us.Design | u
     """The design for a family: by one draw a run, by draws that remember, or by what was measured."""
     if wanted.measured_at_most is not None:
         return _measured(family, wanted, wanted.measured_at_most)
+    if wanted.over != "chance":
+        raise ConfigurationError(f"--over {wanted.over} is for --measured-at-most")
     per, notes = which(family, wanted)
     about = {**(family.about or {}), "per": per}
     models = {value: family.model(value) for value in family.values}
@@ -242,7 +247,7 @@ def _measured(family: us.Family, wanted: DesignOptions, at_most: float) -> tuple
         raise ConfigurationError("--measured-at-most is measured on labelled history: name the file, --history FILE")
     table = _table(wanted.release.history, family)
     with progress("tuning") as told:
-        found = us.tune(table, family=family, at_most=at_most, progress=told)
+        found = us.tune(table, family=family, at_most=at_most, over=wanted.over, progress=told)
     if found.design is None:
         raise ConfigurationError(" ".join(found.sentences))
     return found.design, list(found.notes)
@@ -466,6 +471,9 @@ def report(path: Path, out: Path | None, as_json: bool, audit: Path | None = Non
     if as_json:
         print_json({"design": str(path), "report": None if out is None else str(out), **facts(design)})
     else:
+        advice = advise(design)
+        if advice is not None:
+            tell_advice(*advice)
         say(f"Report written to {out}")
     for words in warnings(design):
         warn(words)
@@ -493,6 +501,14 @@ def write_report(design: AnyDesign, out: Path, audit: str = "") -> None:
     with progress("report", steps=False):
         page = privacy_report(design, audit)
     write_whole(out, page)
+
+
+def tell_advice(advice: Advice, reasons: list[str]) -> None:
+    """The verdict, and its reasons below."""
+    say(text.ADVICE[advice].upper() if advice is Advice.WITHHOLD else text.ADVICE[advice])
+    for words in reasons:
+        say(wrap(words, "  - "))
+    say()
 
 
 def in_words(design: DrawDesign) -> str:
@@ -526,6 +542,9 @@ def design(path: Path | None, wanted: DesignOptions, room_options: RoomOptions, 
     if outputs.as_json:
         print_json({"design": None if outputs.save is None else str(outputs.save), **facts_of(found), "remarks": notes})
     else:
+        advice = advise(found)
+        if advice is not None:
+            tell_advice(*advice)
         tell(found, notes, fitted=path is not None)
         if outputs.save is not None:
             say(f"\nDesign written to {outputs.save} (design {found.fingerprint})")

@@ -19,6 +19,7 @@ import warnings as _warnings
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import fields, replace
+from functools import partial
 from importlib.util import find_spec
 from io import StringIO
 from pathlib import Path
@@ -50,7 +51,7 @@ from understudy.adversaries.statistics import Scores, score_readings
 from understudy.adversaries.utility import utility_sentences
 from understudy.apply.apply_file import SIDECAR, apply_file, written
 from understudy.apply.binding import bind
-from understudy.cli.design_commands import make_design, write_report
+from understudy.cli.design_commands import make_design, tell_advice, write_report
 from understudy.cli.options import (
     ApplyOptions,
     AuditFiles,
@@ -380,7 +381,9 @@ def check_ledger(design: AnyDesign, how: ApplyOptions) -> None:
 
 def loudly(design: AnyDesign, how: ApplyOptions) -> list[str]:
     """The warnings that go with what is written."""
-    found = list(warnings(design))
+    advice = advise(design)
+    withheld = advice is not None and advice[0] is Advice.WITHHOLD and fits(about(design))
+    found = [text.verdict_line(*advice)] if advice is not None and withheld else list(warnings(design))
     if how.estimate_private:
         found.insert(0, ESTIMATED)
     if how.ledger is None:
@@ -597,19 +600,22 @@ def audit(path: Path, files: AuditFiles, table: TableFormat, asked: AuditOptions
     design = us.load_design(path)
     audit, scores, notes, told = make_audit(design, source, files, table, asked)
     write_audit(audit, design, outputs, scores)
+    advice = advise(design, audit)
     if outputs.as_json:
         print_json(
             {
                 "design": str(path), "readings": source, "report": _name(outputs.out), "saved": _name(outputs.save),
-                "data": notes, "audit": audit.plain(),
+                "data": notes, "verdict": None if advice is None else advice[0], "audit": audit.plain(),
             }
         )  # fmt: skip
     else:
+        if advice is not None:
+            tell_advice(*advice)
         tell_audit(audit, notes)
         for what, out in (("Page", outputs.out), ("Figures", outputs.save)):
             if out is not None:
                 say(f"{what} written to {out}")
-    for line in [*warnings(design), *told]:
+    for line in [*(words for words in warnings(design) if advice is None or words not in advice[1]), *told]:
         warn(line)
     return not (outputs.strict and is_failure(audit))
 
@@ -879,7 +885,7 @@ def quickstart(
             measured = tune_table(before, columns, family)
             step("tune", text.tuning_line(measured.to_dict()))
         except UnderstudyError as error:
-            unmeasured = str(error)
+            unmeasured = text.sentence(str(error))
             step("tune", unmeasured)
     tuned = None if measured is None else measured.design
     try:
@@ -949,32 +955,27 @@ def _tell_nothing_made(family: us.Family, reasons: list[str], out: Path, as_json
     return 3
 
 
-def tell_advice(advice: Advice, reasons: list[str]) -> None:
-    """The verdict, and its reasons below."""
-    say(text.ADVICE[advice].upper() if advice is Advice.WITHHOLD else text.ADVICE[advice])
-    for words in reasons:
-        say(wrap(words, "  - "))
-    say()
-
-
 def tune_table(table: Table, columns: Columns, family: us.Family) -> us.Tuning:
     """Tuning that ends soon: few model classes, one period, no budget."""
     about = family.about or {}
     name, period = str((about.get("model") or {}).get("name")), about.get("period")
     with progress("tuning") as told:
-        return us.tune(
+        tune = partial(
+            us.tune,
             table,
             reading=list(columns.readings),
             private=columns.private,
             at_most=QUICK_LIMIT,
             models=tuple(dict.fromkeys(("adaptive", name, "AR(1), Student-t"))),
-            periods=[900.0 if columns.time and period is not None and period < 300.0 else None],
             budgets=(0.0,),
             adversaries=("boosting", "logistic"),
             progress=told,
             limits=about.get("limits"),
             **_typed_options(columns, "time", "day_first", "segment", "period", "bins"),
         )
+        found = tune(periods=[900.0 if columns.time and period is not None and period < 300.0 else None])
+        # runs of some minutes have no quarter of an hour to speak of; their many rows leave time for one path
+        return found if found.steps else tune(periods=[None], models=(name,), outputs=("least-change",))
 
 
 def _audit_held_out(design: AnyDesign, columns: Columns, learned: Table, judged: Table, out: Path) -> Audit:

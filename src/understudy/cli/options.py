@@ -221,6 +221,9 @@ class DesignOptions:
         float | None,
         option("ACCURACY", "Instead: the least distortion at which adversaries, measured on --history, reach no more."),
     ] = None
+    over: Annotated[
+        str, option("WHAT", "ACCURACY is balanced accuracy (chance), or gain over the time of day (clock).")
+    ] = "chance"
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,6 +43,7 @@ _PACKAGES = {
     "narwhals": "",
     "matplotlib": " (extra: plot)",
     "pyarrow": " (extra: arrow)",
+    "uvicorn": " (extra: studio)",
 }
 
 

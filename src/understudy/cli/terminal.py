@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import sys
+import threading
 import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -110,8 +111,12 @@ def progress(words: str, steps: bool = True) -> Iterator[Advance]:
     Without `steps` nothing is known of how far it is, and the bar only shows that it runs.
     """
     console = Console(stderr=True, highlight=False)
-    if quiet.get() or not console.is_terminal:
-        yield _log_lines(words)
+    if quiet.get():
+        yield lambda _share, _remark="", /: None
+        return
+    if not console.is_terminal:
+        with _log_lines(words) as move_line:
+            yield move_line
         return
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -127,17 +132,39 @@ def progress(words: str, steps: bool = True) -> Iterator[Advance]:
         yield move
 
 
-def _log_lines(words: str) -> Advance:
-    began = last = time.monotonic()
+@contextmanager
+def _log_lines(words: str) -> Iterator[Advance]:
+    """A line every so many seconds, also where the work says nothing for longer; each remark once."""
+    began = last = heard = time.monotonic()
+    share, news, over, turn = 0.0, "", threading.Event(), threading.Lock()
+
+    def write_line(moved: bool) -> None:
+        nonlocal last, news, heard
+        with turn:
+            now = time.monotonic()
+            heard = now if moved else heard
+            if now - last >= LINE_EVERY:
+                last = now
+                say(text.progress_line(words, share, now - began, news, now - heard), err=True)
+                news = ""
 
     def move(fraction: float, remark: str = "", /) -> None:
-        nonlocal last
-        now = time.monotonic()
-        if now - last >= LINE_EVERY:
-            last = now
-            say(text.progress_line(words, fraction, now - began, remark), err=True)
+        nonlocal share, news
+        share, news = fraction, remark
+        write_line(moved=True)
 
-    return move
+    def write_on() -> None:
+        while not over.wait(1.0):
+            if time.monotonic() - last >= LINE_EVERY + 1.0:
+                write_line(moved=False)
+
+    writer = threading.Thread(target=write_on, daemon=True)
+    writer.start()
+    try:
+        yield move
+    finally:
+        over.set()
+        writer.join()
 
 
 def show(title: str, head: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> None:
@@ -151,10 +178,10 @@ def show(title: str, head: Sequence[str], rows: Sequence[Sequence[str]], right: 
 
 
 def wrap(words: str, lead: str = "") -> str:
-    """A paragraph of at most 92 columns, later lines under the first."""
+    """A paragraph of at most 80 columns, later lines under the first."""
     import textwrap
 
-    return textwrap.fill(words, 92, initial_indent=lead, subsequent_indent=" " * len(lead), break_on_hyphens=False)
+    return textwrap.fill(words, 80, initial_indent=lead, subsequent_indent=" " * len(lead), break_on_hyphens=False)
 
 
 # True and disguised readings side by side -----------------------------------------------------------------------------

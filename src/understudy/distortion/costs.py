@@ -37,7 +37,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from understudy._types import Array, Index, Plain, Progress, Seed, Value
-from understudy.distortion.exact import Filters, Linear, continuous, distances, linear_form, mean_readings, separate
+from understudy.distortion.exact import (
+    Filters,
+    Linear,
+    continuous,
+    distances,
+    linear_form,
+    mean_readings,
+    mixed,
+    separate,
+)
 from understudy.distortion.measures import Function, Measure
 from understudy.distortion.quadrature import FLOOR, Integral, Integrand, Laws, Staircase, noise_of, staircases, together
 from understudy.distortion.simulation import GROUPS, Plan, Simulated, simulate
@@ -139,9 +148,7 @@ class Work:
         if not (self.measure.power and all(places)):
             return
         one, other = (Filters.of_gaussian(side, self.measure.read) for side in forms)
-        at, kappa = np.ix_(*places), None
-        if self.fresh:  # 1 - E z z' = 1 - sqrt(1 - s^2), for every channel and pair
-            kappa = np.full((self.measure.dim, len(one), len(other)), 1.0 - math.sqrt(1.0 - self.fresh**2))
+        at, kappa = np.ix_(*places), mixed(self.measure.dim, len(one), len(other), self.fresh)
         self.matrix[at] = distances(one, other, self.measure, self.horizon, kappa, self.progress)
         self.method[at] = EXACT
 

@@ -26,6 +26,7 @@ The derivatives of the distortion in the pseudo parameter (`gradients`) are diff
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from itertools import product as combinations
 from typing import NamedTuple
@@ -526,6 +527,11 @@ _CENTRAL: tuple[tuple[int, float], ...] = ((-2, 1.0 / 12.0), (-1, -2.0 / 3.0), (
 _ONE_SIDED: tuple[tuple[int, float], ...] = ((0, -25.0 / 12.0), (1, 4.0), (2, -3.0), (3, 4.0 / 3.0), (4, -0.25))
 
 
+def mixed(dim: int, sources: int, targets: int, fresh: float) -> Array | None:
+    """1 - E z z' = 1 - sqrt(1 - s^2) of scores with a fresh share, for every channel and pair; None without one."""
+    return np.full((dim, sources, targets), 1.0 - math.sqrt(1.0 - fresh**2)) if fresh else None
+
+
 def gradients(
     sources: Sequence[Model],
     model: Callable[[Array], Model],
@@ -533,10 +539,12 @@ def gradients(
     box: tuple[Array, Array],
     measure: Measure,
     horizon: int | None,
+    fresh: float = 0.0,
 ) -> Array | None:
     """The derivatives (sources, targets, k) of the distortion in the positions X (targets, k); None if not exact.
 
     `model` gives the model of a position, `box` the lowest and the highest of the set, which no difference leaves.
+    `fresh` is the fresh share of the scores.
 
     >>> import understudy as us
     >>> room = lambda x: us.GaussMarkov(0.9, 1.0, 1.0, 1.0, b=float(x[0]), mean0=0.0, cov0=1.0)
@@ -568,7 +576,8 @@ def gradients(
         one, other = (
             Filters.of_gaussian(part, measure.read) for part in (known[: len(sources)], known[len(sources) :])
         )
-        for (j, i, weight), column in zip(points, distances(one, other, measure, horizon).T, strict=True):
+        apart = distances(one, other, measure, horizon, mixed(measure.dim, len(one), len(other), fresh))
+        for (j, i, weight), column in zip(points, apart.T, strict=True):
             found[:, j, i] += weight * column
     return found
 

@@ -36,7 +36,7 @@ from numpy.typing import ArrayLike, NDArray
 from understudy import text
 from understudy._types import Array, Index, Plain, Value
 from understudy.errors import ConfigurationError, ReadingError
-from understudy.randomizer.routine import Routine, offset_of, routine_of
+from understudy.randomizer.routine import Routine, routine_of
 from understudy.tables.columns import Entries, as_text, number, plain
 from understudy.tables.table import Table
 from understudy.tables.times import Entry, Faults, hours
@@ -668,8 +668,7 @@ def chain_of(history: History) -> Chain:
     by_hour = transition_by_hour = routine = None
     if all(segment.times is not None for segment in history.segments):
         by_hour, transition_by_hour = _hourly(history, prior, transition)
-        first = next(int(segment.times[0]) for segment in history.segments if segment.times is not None)
-        routine = routine_of(history.segments, m, offset_of(history.zone, first))
+        routine = routine_of(history.segments, m, history.zone)
     return Chain(
         history.values, history.period, transition, prior, int(counts.sum()), by_hour, transition_by_hour,
         history.zone, routine,

@@ -23,7 +23,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
-from scipy.ndimage import median_filter
 
 from understudy import text
 from understudy._types import Array, Index, Ints, Mask, Period, Value
@@ -101,7 +100,7 @@ def _fraction(steps: Array, period: float) -> float:
     for parts in range(1, 6):
         ratio = steps * (parts / period)
         count = np.rint(ratio)
-        if (np.abs(ratio - count) <= 0.2).mean() >= 0.9 and (count == 1.0).mean() >= 0.3:
+        if (np.abs(ratio - count) <= 0.2).mean() >= 0.9 and (count == 1.0).mean() >= 0.25:
             return period / parts
     return period
 
@@ -395,6 +394,7 @@ def intake(
             _note_clock(table, columns.time, ns, there, notes)
         blocks, step, resampled = _in_time(rows, there, columns.period, last, notes)
     if values is None:
+        _note_marks(table, columns.readings, rows.Y, notes)
         _note_scale(table, columns.readings, rows, order, notes)
     if columns.clock:
         public += clock_names()
@@ -406,6 +406,10 @@ def intake(
     )  # fmt: skip
     _add_remarks(history, values is None, notes)
     return history.add_notes(notes)
+
+
+_SPREADSHEET = 30_000.0, 60_000.0
+"""Days since 1900, as spreadsheets count them from 1982 to 2064."""
 
 
 def _readings(table: Table, names: tuple[str, ...], notes: text.Notes) -> Array:
@@ -421,9 +425,9 @@ def _readings(table: Table, names: tuple[str, ...], notes: text.Notes) -> Array:
     return Y
 
 
-def _warn(notes: text.Notes, kind: str, place: str) -> None:
+def _warn(notes: text.Notes, kind: str, place: str, **facts: int) -> None:
     """A note that is a warning too: what follows may be worth nothing."""
-    notes.add(kind, place=place)
+    notes.add(kind, place=place, **facts)
     warnings.warn(notes[-1], UnderstudyWarning, stacklevel=4)
 
 
@@ -449,11 +453,24 @@ def _note_clock(table: Table, time: str, ns: Ints, groups: Groups, notes: text.N
                 _warn(notes, kind, table.place(time, row))
 
 
+def _note_marks(table: Table, names: tuple[str, ...], Y: Array, notes: text.Notes) -> None:
+    """Say where several readings are one number that lies far from all others, as -999 does: a mark, no reading."""
+    for name, y in zip(names, Y.T, strict=True):
+        sizes, counts = np.unique(y[~np.isnan(y)], return_counts=True)
+        for k, rest in (0, sizes[1:]), (-1, sizes[:-1]):
+            seldom = 2 < counts[k] < 0.1 * counts.sum() and sizes[k] != 0.0  # what is off reads 0
+            if seldom and rest.size > FEW and np.abs(rest - sizes[k]).min() > np.ptp(rest):
+                row = int(np.flatnonzero(y == sizes[k])[0])
+                _warn(notes, "mark", table.place(name, row), count=int(counts[k]))
+
+
 def _note_scale(table: Table, names: tuple[str, ...], rows: Rows, order: Index, notes: text.Notes) -> None:
     """Say where readings jump to another range for more than a day, with one private value before and after."""
     order = order[~np.isnan(rows.Y[order, 0])]
     if order.size <= 2 * FEW:
         return
+    from scipy.ndimage import median_filter
+
     when, theta = rows.ns[order], rows.theta[order]
     for name, y in zip(names, rows.Y[order].T, strict=True):
         level = median_filter(y, 5, mode="nearest")  # without single outliers
@@ -495,6 +512,10 @@ def _times(
         raise ReadingError(f"column {name!r} has no time in any row")
     notes.tally("rows dropped", int(found.missing.sum()), what=f"a time in {name!r}")
     ns = found.ns.copy()
+    if found.kind is Kind.NUMBER and found.unit == "s":
+        counted, steps = ns[~found.missing] / SECOND, np.abs(np.diff(ns[~found.missing])) / SECOND
+        if counted.min() > _SPREADSHEET[0] and counted.max() < _SPREADSHEET[1] and 0.0 < np.median(steps) < 0.5:
+            _warn(notes, "spreadsheet", table.place(name, int(np.flatnonzero(~found.missing)[0])))
     if found.kind is Kind.OF_DAY:
         nights = 0
         for _, which in groups:

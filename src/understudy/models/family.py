@@ -34,6 +34,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from understudy._html import fragment, table
 from understudy._types import Array, Frozen, Json, Numbers, Plain, Value
 from understudy.errors import FamilyError, MissingReadingError, ModelError, StateError, StoredFileError
 from understudy.laws.gaussian import Gaussian
@@ -54,6 +55,7 @@ from understudy.serialize import (
     value_from_plain,
     value_to_plain,
 )
+from understudy.text import FAMILY_CAPTION, FAMILY_HEAD
 
 # A parameter that moves -------------------------------------------------------------------------------
 
@@ -283,6 +285,11 @@ class Family(Frozen):
 
     def __repr__(self) -> str:
         return f"Family({len(self.values)} values, dim={self.dim})"
+
+    def _repr_html_(self) -> str:
+        pairs = zip(self.values, self.prior.tolist(), strict=True)
+        rows = [(str(value), f"{p:.3g}", repr(self.model(value))) for value, p in pairs]
+        return fragment("Family", table(FAMILY_CAPTION, FAMILY_HEAD, rows, [1]))
 
     def model(self, value: Value) -> Model:
         """The model of one value, which need not be among `values` if the family is a function."""

@@ -76,7 +76,7 @@ from understudy.randomizer.least_change import (
 )
 from understudy.randomizer.measures import entropy
 from understudy.randomizer.residual import Approximate
-from understudy.randomizer.routine import WEEK, find_routine
+from understudy.randomizer.routine import WEEK, find_routine, offset_of
 from understudy.randomizer.solver import as_cost, nats
 from understudy.serialize import (
     entries,
@@ -192,10 +192,31 @@ class CausalChoices:
 
 
 class PublicClock(NamedTuple):
-    """The clock of a design whose transitions are those of a week: seconds of a decision, and ahead of UTC."""
+    """The clock of a design whose transitions are those of a week: seconds of a decision, and ahead of UTC.
+
+    Of a zone with a name, `offset` is the one that decisions are numbered by; summer time moves the `place`.
+    """
 
     tick: int
     offset: int
+    zone: str | None = None
+
+    def place(self, tick: int) -> int:
+        """The decision of the week, counted on from week to week, that the clock on the wall shows at a tick.
+
+        >>> winter, summer = 1_767_607_200, 1_783_328_400  # mornings in 2026 at 11 in Berlin, in UTC
+        >>> clock = PublicClock(3600, 3600, "Europe/Berlin")
+        >>> [clock.place((seconds + 3600) // 3600) % 24 for seconds in (winter, summer)]
+        [11, 11]
+        """
+        if self.zone is None:
+            return tick
+        began = tick * self.tick - self.offset
+        return (began + offset_of(self.zone, began)) // self.tick
+
+    def to_plain(self) -> list[int | str]:
+        """As files hold it."""
+        return [self.tick, self.offset] if self.zone is None else [self.tick, self.offset, self.zone]
 
 
 class CausalDesign(AnyDesign, Frozen):
@@ -369,19 +390,16 @@ class CausalDesign(AnyDesign, Frozen):
             )
         if self.estimated and theta is not None:
             raise ConfigurationError("this design estimates the private value from the readings; theta is not for it")
-        phase: Plain = {}
-        if self.clock is not None:
-            tick = dt.timedelta(seconds=self.clock.tick)
-            if every not in (None, tick):
-                raise ConfigurationError(f"every = {every!r}; this design decides by the clock, every {tick}")
-            every, phase = tick, {"phase": self.clock.offset * 10**9} if self.clock.offset else {}
+        tick = Clock.as_told(self.own_epochs)
+        if tick is not None and every not in (None, tick):
+            raise ConfigurationError(f"every = {every!r}; this design decides by the clock, every {tick}")
         try:
-            clock = Clock.checked(self.decision_every if every is None else every)
+            clock = self.own_epochs or Clock.checked(self.decision_every if every is None else every)
         except ConfigurationError:
             raise ConfigurationError(
                 f"every = {every!r}; it must be a positive timedelta (readings with times) or a number of readings"
             ) from None
-        options = {**clock, **phase, "remembers": True} | ({"estimated": True} if self.estimated else {})
+        options = {**clock, "remembers": True} | ({"estimated": True} if self.estimated else {})
         return begin_or_open(self, theta, ledger, choices, options)
 
     @property
@@ -411,7 +429,7 @@ class CausalDesign(AnyDesign, Frozen):
                 "given": given,
                 "long_run": {name: getattr(self.long_run, name) for name in (*_RUN, "how", "places")},
             }
-            | ({} if self.clock is None else {"clock": list(self.clock)})
+            | ({} if self.clock is None else {"clock": self.clock.to_plain()})
         )
 
     @classmethod
@@ -441,9 +459,13 @@ class CausalDesign(AnyDesign, Frozen):
         terms = stored_terms(content, parts.family)
         clock = None
         if "clock" in content:
+            kinds = [type(x) for x in entries("clock", content["clock"])]
+            if kinds not in ([int, int], [int, int, str]) or content["clock"][0] * count != WEEK:
+                raise StoredFileError(
+                    "clock must hold two whole numbers and the name of a zone, if it has one, and its decisions must "
+                    "make a week"
+                )
             clock = PublicClock(*content["clock"])
-            if not all(type(x) is int for x in clock) or clock.tick * count != WEEK:
-                raise StoredFileError("clock must hold two whole numbers, and its decisions must make a week")
         choices = CausalChoices(parts.costs, every, demand, given, estimated, terms, clock)
         return cls(parts.family, beliefs, parts.pseudo, _check_long_run(content["long_run"], beliefs), choices)
 
@@ -469,25 +491,34 @@ class CausalDesign(AnyDesign, Frozen):
     @property
     def essence(self) -> Plain:
         """The numbers, under the name that fingerprints have for them."""
-        return {"causal": self.numbers | ({} if self.clock is None else {"clock": list(self.clock)})}
+        return {"causal": self.numbers | ({} if self.clock is None else {"clock": self.clock.to_plain()})}
 
     # What a stream asks of a design with memory: `understudy.stream.engine.CausalPolicy` ------------------
 
     @property
-    def epoch_length(self) -> int | None:
-        """Nanoseconds of a decision by the public clock; None where decisions may be of any length."""
-        return None if self.clock is None else self.clock.tick * 10**9
+    def own_epochs(self) -> Plain:
+        """The hours of the public clock, where there is one."""
+        if self.clock is None:
+            return {}
+        options: Plain = dict(Clock.checked(dt.timedelta(seconds=self.clock.tick)))
+        return options | ({"phase": self.clock.offset * 10**9} if self.clock.offset else {})
 
     def residual_of_block(self, marginal: ArrayLike | str | None = DESIGN_PRIOR) -> None:
         """None: a causal design has exact models only."""
 
     def opening(self, tick: int) -> CausalMemory:
         """The prior, taken to this place in the cycle of transitions."""
-        return CausalMemory(self.start(tick), 0.0)
+        if self.clock is None or self.clock.zone is None:
+            return CausalMemory(self.start(tick), 0.0)
+        return CausalMemory(self.start(self.clock.place(tick)), 0.0, tick)
 
     def advance(self, memory: CausalMemory, ticks: int) -> CausalMemory:
         """The belief moves with the parameter, whether a decision was made or not."""
-        return CausalMemory(self.beliefs.advance(memory.state, ticks), memory.nats)
+        if memory.tick is None or self.clock is None:
+            return CausalMemory(self.beliefs.advance(memory.state, ticks), memory.nats)
+        tick = memory.tick + ticks
+        places = self.clock.place(tick) - self.clock.place(memory.tick)
+        return CausalMemory(self.beliefs.advance(memory.state, places), memory.nats, tick)
 
     def path_leakage(self, memory: CausalMemory, next_too: bool = False) -> float:
         """Nats so far, rounded up at each sum; with those of the next decision."""
@@ -507,11 +538,17 @@ class CausalDesign(AnyDesign, Frozen):
 
     def after(self, memory: CausalMemory, column: int, quietly: bool) -> CausalMemory:
         """The belief after the draw, and after the step of the chain."""
-        state = memory.state
+        state, nats = memory.state, memory.nats
         if quietly:
-            return CausalMemory(self.beliefs.after(state, None, None), memory.nats)
-        kernel = self.beliefs.kernel(state.belief)
-        return CausalMemory(self.beliefs.after(state, kernel, column), self.path_leakage(memory, next_too=True))
+            state = self.beliefs.after(state, None, None)
+        else:
+            kernel = self.beliefs.kernel(state.belief)
+            state, nats = self.beliefs.after(state, kernel, column), self.path_leakage(memory, next_too=True)
+        if memory.tick is None or self.clock is None:
+            return CausalMemory(state, nats)
+        # an hour that is passed over is many places, and where the clock is put back they come again
+        places = self.clock.place(memory.tick + 1) - self.clock.place(memory.tick) - 1
+        return CausalMemory(self.beliefs.advance(state, places), nats, memory.tick + 1)
 
     def estimator(self) -> Estimator | None:
         """The family's own Bayes filter, where the design accepts private values that are estimated."""
@@ -664,7 +701,11 @@ def _by_clock(family: Family, clock: Any, every: int) -> tuple[Family, Array, Pu
     routine = find_routine(clock, family)
     prior, transitions = routine.chain(tick)
     about = {**(family.about or {}), "period": float(period)}
-    return Family(family.model, family.values, prior, about), transitions, PublicClock(tick, routine.offset)
+    return (
+        Family(family.model, family.values, prior, about),
+        transitions,
+        PublicClock(tick, routine.offset, routine.zone),
+    )
 
 
 def _check_path(family: Family, pseudo: Sequence[Value], fresh: float) -> None:
@@ -690,11 +731,13 @@ def _positions(values: Sequence[Value]) -> dict[Value, int]:
 class CausalMemory(NamedTuple):
     """What a stream remembers: the belief, and the leakage of its draws so far, in nats.
 
-    It follows from the draws alone; its text says how many there were.
+    It follows from the draws alone; its text says how many there were. Where summer time moves the routine, the tick of
+    the next decision is among it.
     """
 
     state: BeliefState
     nats: float
+    tick: int | None = None
 
     def __repr__(self) -> str:
         return f"CausalMemory(decisions={self.state.k})"

@@ -188,12 +188,14 @@ class Beliefs(Frozen):
     def advance(self, state: BeliefState, decisions: int) -> BeliefState:
         """The state after so many decisions that were not made: the parameter has moved, and nothing has leaked.
 
+        Fewer than none: the clock was put back. The belief stays, and the place in the cycle of transitions goes back.
+
         >>> beliefs = Beliefs([1.0, 0.0], [[0.9, 0.1], [0.1, 0.9]], [[0, 1], [1, 0]], slope=2.0)
         >>> [round(p, 4) for p in beliefs.advance(beliefs.start(), 3).belief], beliefs.advance(beliefs.start(), 10**9).k
         ([0.756, 0.244], 1000000000)
         """
         if decisions <= 0:
-            return state
+            return state._replace(k=state.k + decisions)
         cycles, rest = divmod(decisions, self.period)
         b, k = np.array(state.belief), state.k
         if cycles:
@@ -1000,8 +1002,8 @@ class MovingDesign(Protocol):
     first_charge: float
 
     @property
-    def epoch_length(self) -> int | None:
-        """Nanoseconds of a decision by the public clock; None without one."""
+    def own_epochs(self) -> Plain:
+        """Length and phase of decisions by the public clock; empty without one."""
         ...
 
     @property
@@ -1092,7 +1094,7 @@ def causal_card(
         settled=plan.settled,
         fresh=design.fresh,
         output=design.output_facts,
-        clock=design.epoch_length is not None,
+        clock=bool(design.own_epochs),
     )
 
 

@@ -8,8 +8,9 @@ Theta_1, Theta_2, ... Then, whatever the truth is (docs/theory.md has the proof)
     I(Theta; ~Y) <= E H(Theta_S) <= (1 - q) sum_k H(Theta_k)         S the epochs that are shown
 
 if the readings of an epoch depend on its own Theta_k alone. Where what happens acts on the readings of `carry` further
-epochs too, 1 - q becomes 1 - q^(1 + carry). A Theta that stays over n epochs leaks at most (1 - q^n) H(Theta). The weak
-side of a coin: an epoch that is shown is shown whole, and these bounds are averages over the coin.
+epochs too, an epoch that is shown tells of 1 + carry values, and 1 - q becomes (1 + carry) (1 - q). A Theta that stays
+over n epochs leaks at most (1 - q^n) H(Theta). The weak side of a coin: an epoch that is shown is shown whole, and
+these bounds are averages over the coin.
 
 - `design_coin` takes q, or the leakage of an epoch. Edges of epochs have a random phase, for edges at midnight tell the
   time: one that follows from the key of the stream, or a public one.
@@ -163,7 +164,7 @@ class CoinDesign(AnyDesign, Frozen):
 
     @property
     def leakage(self) -> float:
-        """Nats that an epoch leaks at most, on average over the coin: (1 - q^(1 + carry)) H, rounded up."""
+        """Nats that an epoch leaks at most, on average over the coin: (1 + carry) (1 - q) H, rounded up."""
         return _leakage(self.count, self.carry, self.entropy)
 
     def leakage_of(self, epochs: int, stays: bool = False) -> float:
@@ -214,6 +215,11 @@ class CoinDesign(AnyDesign, Frozen):
 
     def residual_of_block(self, marginal: ArrayLike | str | None = DESIGN_PRIOR) -> None:
         """None: nothing here rests on a model."""
+
+    @property
+    def own_epochs(self) -> Plain:
+        """The epochs of the coin, and their phase."""
+        return {**Clock.checked(self.epoch), "phase": KEYED if self.phase is None else self.phase}
 
     def mapping(self, column: int, secret: bytes) -> CoinMap:
         """The filter of epochs for which the coin says so, in a stream with this key."""
@@ -270,9 +276,8 @@ class CoinDesign(AnyDesign, Frozen):
                 "share = 'independent'; streams that share a coin have the same epochs, so their design needs a public "
                 "phase: us.design_coin(..., phase=...)"
             )
-        phase = KEYED if self.phase is None else self.phase
-        shared = fingerprint({"coin": str(self.count), "phase": str(phase)})
-        options = {**Clock.checked(self.epoch), "phase": phase, "randomizer": shared}
+        own = self.own_epochs
+        options = {**own, "randomizer": fingerprint({"coin": str(self.count), "phase": str(own["phase"])})}
         return begin_or_open(self, self.values[0], ledger, choices, options)
 
     # Files -----------------------------------------------------------------------------------------------
@@ -461,7 +466,8 @@ def design_coin(
     entropy : float or str, optional
         A bound on the entropy of the private parameter of an epoch, in place of ln m: nats, or "0.9 bit".
     carry : int
-        So many epochs after its own are acted on by what happens in an epoch.
+        So many epochs after its own are acted on by what happens in an epoch. A shown epoch is then charged for the
+        values of as many epochs before it too, whether these were shown, hidden or not recorded.
     phase : timedelta or int, optional
         How long before the origin of the keys (1970, or reading 0) the first epoch begins, if that is to be public;
         otherwise it follows from the key of each stream.
@@ -526,8 +532,8 @@ def _count(q: float | None, leakage: float | str | None, H: float, carry: int) -
     """The probability of hidden epochs in 2^-53, rounded up; of a leakage, the least that keeps it."""
     if q is None:
         budget = nats(leakage, H)
-        share = min(1.0, budget / H)
-        q = (1.0 - share) ** (1.0 / (1 + carry))
+        share = budget / H / (1 + carry)
+        q = max(0.0, 1.0 - share)
         count = max(0, math.floor(q * 2.0**BITS) - 4)
         while count < 1 << BITS and _leakage(count, carry, H) > budget:
             count += 1
@@ -539,10 +545,10 @@ def _count(q: float | None, leakage: float | str | None, H: float, carry: int) -
 
 
 def _leakage(count: int, carry: int, H: float) -> float:
-    """(1 - q^(1 + carry)) H, rounded up."""
-    shown = 1 - Fraction(count, 1 << BITS) ** (1 + carry)
-    found = float(shown) * H
-    return math.nextafter(found, math.inf) if 0 < shown < 1 else found
+    """(1 + carry) (1 - q) H, rounded up: what a shown epoch tells of, whether its neighbours are shown or not."""
+    exact = (1 + carry) * (1 - Fraction(count, 1 << BITS)) * Fraction(H)
+    found = float(exact)
+    return found if Fraction(found) >= exact else math.nextafter(found, math.inf)
 
 
 def _phase(given: dt.timedelta | int | None, length: Plain) -> int | None:

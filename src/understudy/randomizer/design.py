@@ -27,6 +27,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
+import importlib
 import math
 import os
 import secrets
@@ -67,7 +68,7 @@ from understudy.randomizer.constraints import (
     as_constraints,
     describe,
 )
-from understudy.randomizer.guarantee import Guarantee, ReleaseSummary, summarise_release
+from understudy.randomizer.guarantee import Guarantee, PrivacyCard, ReleaseSummary, summarise_release
 from understudy.randomizer.least_change import (
     LEAST_CHANGE,
     LIFELIKE,
@@ -114,6 +115,7 @@ from understudy.serialize import (
 from understudy.stream.cadence import Cadence, Duration
 from understudy.stream.engine import (
     CLOCK_INDEX,
+    COIN,
     DESIGN_PRIOR,
     REFUSE,
     RELEASED,
@@ -244,6 +246,10 @@ def _names(what: str, names: Sequence[Value], size: int) -> tuple[Value, ...]:
 # The design -------------------------------------------------------------------------------------------
 
 
+Frame = TypeVar("Frame")
+"""A dataframe of pandas or polars, or a table of pyarrow."""
+
+
 class AnyDesign:
     """What every kind of design has, whatever its `kind`: "constant", "robust", "causal" or "coin".
 
@@ -282,6 +288,31 @@ class AnyDesign:
         """What a file holds of the design; without models, probes of them alone."""
         raise NotImplementedError  # each subclass has its own
 
+    @property
+    def guarantee(self) -> PrivacyCard:
+        """The card: everything that is guaranteed, with its conditions."""
+        raise NotImplementedError  # each subclass has its own
+
+    def _repr_html_(self) -> str:
+        return self.guarantee.html()
+
+    def apply(self, frame: Frame, **options: Any) -> Frame:
+        """Disguise the rows of a dataframe (pandas, polars or pyarrow), as `us.apply_file` does those of a file.
+
+        `options` are those of `us.apply_frame`: columns (`reading`, `private`, `time`, `room`), `ledger` and the rest.
+
+        >>> import pandas as pd
+        >>> import understudy as us
+        >>> family = us.Family(lambda v: us.GaussMarkov(0.9, 1.0, 0.1, 0.1, b=v), values=[0, 1])
+        >>> design = us.design(family, leakage=0.1, horizon=50, distortion="mae")
+        >>> frame = pd.DataFrame({"co2": [4.31, 4.35, 9.9], "people": [0, 0, 1]})
+        >>> design.apply(frame, reading="co2", private="people").columns.tolist()
+        ['co2', 'disguised']
+        """
+        # the package itself stands outside of the layers, and finds its public names when they are asked for
+        made: Frame = importlib.import_module("understudy").apply_frame(self, frame, **options)
+        return made
+
     def save(self, path: str | os.PathLike[str], models: bool = True) -> str:
         """Write the design to a JSON file, models included, and return its fingerprint; `us.load_design` reads it.
 
@@ -291,6 +322,11 @@ class AnyDesign:
         return write(path, self.to_content(models), self.file_kind, VERSION)
 
     # What a stream asks of a design: `understudy.stream.engine` -----------------------------------------
+
+    @property
+    def own_epochs(self) -> Plain:
+        """Nothing: epochs are those of the stream."""
+        return {}
 
     def source(self, row: int) -> Model:
         """The model of a private value, by position."""
@@ -1065,8 +1101,9 @@ def begin_or_open(
     check_floating(design)
     options = {
         **options, **_cadence(design, choices), "resolution": list(design.release.lattice.steps), "index": CLOCK_INDEX,
-        "draws": RELEASED,
     }  # fmt: skip
+    if design.kind != COIN:  # a toss that waits for a reading would show, under the toss before, which ones are missing
+        options["draws"] = RELEASED
     gaps = choices.gaps
     if gaps is None and "cadence" in options:
         with contextlib.suppress(ModelError):

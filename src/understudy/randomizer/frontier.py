@@ -8,6 +8,7 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import ArrayLike
 
+from understudy._html import fragment, table
 from understudy._types import Array, Frozen, Progress, Seed, Value
 from understudy.distortion.costs import costs
 from understudy.distortion.measures import Function
@@ -18,8 +19,10 @@ from understudy.randomizer.measures import entropy
 from understudy.randomizer.residual import charge
 from understudy.randomizer.solver import minimise, nats
 from understudy.stream.release import Terms
+from understudy.text import FRONTIER_CAPTION, FRONTIER_HEAD, percent
 
 POINTS = 60
+_SHOWN = 12  # in a notebook
 
 
 class Frontier(Frozen):
@@ -41,6 +44,17 @@ class Frontier(Frozen):
 
     def __repr__(self) -> str:
         return f"Frontier({len(self)} designs, saturation={self.saturation:.6g} nats)"
+
+    def _repr_html_(self) -> str:
+        which = np.unique(np.linspace(0, len(self) - 1, min(len(self), _SHOWN)).round().astype(int)).tolist()
+        bits = self.leakages / math.log(2.0)
+        figures = zip(self.leakages, bits, self.distortions, self.lower_bounds, self.errors, strict=True)
+        lines = [
+            (f"{nats_:.3f}", f"{bits_:.3f}", f"{paid:.4g}", f"{bound:.4g}", percent(error, "down"))
+            for nats_, bits_, paid, bound, error in figures
+        ]
+        rows = [lines[k] for k in which]
+        return fragment("Frontier", table(FRONTIER_CAPTION, FRONTIER_HEAD, rows, range(5)))
 
     def __len__(self) -> int:
         return len(self.designs)

@@ -43,6 +43,7 @@ from understudy.randomizer.design import Design, design, solve_demand
 from understudy.randomizer.measures import entropy
 from understudy.randomizer.residual import charge
 from understudy.randomizer.solver import Solution, as_prior, bounds_of, minimise, nats
+from understudy.transform.core import as_share
 
 # The box, and what every place in it costs -------------------------------------------------------------
 
@@ -216,6 +217,7 @@ class CostChoices(NamedTuple):
     weights: ArrayLike | None
     accuracy: float
     seed: Seed
+    fresh: float = 0.0
 
 
 def of_family(family: Family, budget: float, box: Box, how: CostChoices) -> Landscape:
@@ -243,10 +245,12 @@ def of_family(family: Family, budget: float, box: Box, how: CostChoices) -> Land
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UnderstudyWarning)  # the design that is made in the end says it
             # the same random numbers everywhere, so that places are compared and not their luck
-            return costs(known, targets, how.horizon, how.distortion, how.weights, how.accuracy, how.seed)
+            return costs(
+                known, targets, how.horizon, how.distortion, how.weights, how.accuracy, how.seed, fresh=how.fresh
+            )
 
     def slopes(X: Array) -> Array | None:
-        return gradients(list(sources.values()), model, X, (box.low, box.high), measure, how.horizon)
+        return gradients(list(sources.values()), model, X, (box.low, box.high), measure, how.horizon, how.fresh)
 
     middle = 0.5 * (box.low + box.high)[None, :]
     methods = costs_at(middle).method
@@ -636,6 +640,7 @@ def optimise_pseudo(
     starts: int = 4,
     rng: Seed = None,
     progress: Progress | None = None,
+    fresh: float = 0.0,
 ) -> PseudoSearch:
     """Choose the pseudo values of a design from an interval or a box, and the randomizer with them.
 
@@ -644,9 +649,9 @@ def optimise_pseudo(
     uniform grid. `n` values at most are chosen; by default as many as `start` has, or, without it, one more than there
     are private ones: more are never needed. `starts` counts the beginnings at most: the support of the
     best kernel on a fine grid, the start, then random ones, drawn by `rng` (a numpy Generator or a
-    seed). `leakage`, `horizon`, `distortion`, `weights`, `accuracy` and `progress` are those of `us.design`. Its other
-    demands (`distortion_at_most`, `error_at_least`) and its constraints are not: they are for a `us.design` on what is
-    found.
+    seed). `leakage`, `horizon`, `distortion`, `weights`, `accuracy`, `progress` and `fresh` are those of `us.design`.
+    Its other demands (`distortion_at_most`, `error_at_least`) and its constraints are not: they are for a `us.design`
+    on what is found.
 
     Models that are linear and Gaussian are followed by exact slopes of their distortion; others by differences of it,
     or, where it is simulated, without slopes.
@@ -668,14 +673,15 @@ def optimise_pseudo(
     seed = None if rng is None else int(np.random.default_rng(rng).integers(2**62))
     box = as_box(bounds, family.values)
     count, first = _start(n, start, len(family.values), box)
-    leak = charge(family, horizon, seed)
+    share = as_share(fresh)
+    leak = charge(family, horizon, seed, share)
     left = budget if leak is None else leak.left_for_the_draw(budget)
-    land = of_family(family, left, box, CostChoices(horizon, distortion, weights, accuracy, seed))
+    land = of_family(family, left, box, CostChoices(horizon, distortion, weights, accuracy, seed, share))
 
     def build(X: Array) -> Design:
         return design(
             family, [box.place(x) for x in X], leakage=leakage, horizon=horizon, distortion=distortion,
-            weights=weights, accuracy=accuracy, rng=seed,
+            weights=weights, accuracy=accuracy, rng=seed, fresh=share,
         )  # fmt: skip
 
     return _search(land, count, first, starts, seed, progress, build)

@@ -14,6 +14,9 @@ where it can (a maximal coupling of the two laws), and with a probability L it i
     T_t = (1 - L) (coupling of pi_t and pi_t+1) + L (1 pi_t+1'),        so that  pi_t T_t = pi_t+1
 
 L is such that the chain changes as often as the value did in the history.
+
+The routine follows the clock on the wall. Where the zone of the history is known by name, summer time moves it: an hour
+of the week is passed over in spring, and comes twice in autumn.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -69,13 +73,16 @@ class Routine(NamedTuple):
     """Weekdays and weekend days that were seen."""
     width: float
     """Seconds of the kernel."""
+    zone: str | None = None
+    """The name of the zone whose clock it is, where that has summer time; `offset` is then the one at the beginning."""
 
     def __repr__(self) -> str:
         return f"Routine({self.shares.shape[2]} values, {self.days[0]} weekdays, {self.days[1]} weekend days)"
 
     def to_plain(self) -> Plain:
         """As JSON can hold it."""
-        return {**self._asdict(), "shares": self.shares.round(9).tolist(), "days": list(self.days)}
+        plain = {**self._asdict(), "shares": self.shares.round(9).tolist(), "days": list(self.days)}
+        return {name: value for name, value in plain.items() if name != "zone" or value is not None}
 
     @classmethod
     def from_plain(cls, plain: Plain, order: Sequence[int]) -> Routine:
@@ -83,10 +90,13 @@ class Routine(NamedTuple):
         try:
             shares = matrix_from_plain("shares", plain["shares"], (2, STEPS, len(plain["shares"][0][0])))[:, :, order]
             found = cls(
-                shares, float(plain["moves"]), int(plain["offset"]), tuple(plain["days"]), float(plain["width"])
-            )
+                shares, float(plain["moves"]), int(plain["offset"]), tuple(plain["days"]), float(plain["width"]),
+                plain.get("zone"),
+            )  # fmt: skip
         except (KeyError, TypeError, ValueError, IndexError):
             raise StoredFileError("the routine of the family is damaged; fit it again") from None
+        if found.zone is not None and not isinstance(found.zone, str):
+            raise StoredFileError("the zone of the routine must be a name")
         if not (shares >= 0.0).all() or not np.allclose(shares.sum(axis=2), 1.0, atol=1e-6):
             raise StoredFileError("the routine of the family must hold probabilities")
         return found
@@ -122,14 +132,20 @@ def _transition(p: Array, q: Array, share: float) -> Array:
     return np.asarray(T / T.sum(axis=1, keepdims=True))
 
 
-def routine_of(segments: Iterable[LabelledSegment], m: int, offset: int = 0) -> Routine:
-    """The routine of labelled rows with times, on a clock so many seconds ahead of UTC."""
+def routine_of(segments: Iterable[LabelledSegment], m: int, zone: str | None = None) -> Routine:
+    """The routine of labelled rows with times, on the clock on the wall of a zone; without one, that of the times."""
     counts: dict[tuple[int, int], Array] = {}  # by day and segment: days of several segments may bear one date
     changes = pairs = 0.0
+    offset: int | None = None
     for number, segment in enumerate(segments):
         if segment.times is None:
             raise ConfigurationError("a routine needs times; the history has none")
-        theta, times = np.asarray(segment.theta), np.asarray(segment.times) // _NS + offset
+        theta, times = np.asarray(segment.theta), np.asarray(segment.times) // _NS
+        if offset is None and len(times):
+            offset = offset_of(zone, int(times[0]))
+        quarters, which = np.unique(times // STEP, return_inverse=True)  # summer time begins on one
+        ahead = [offset_of(zone, quarter * STEP) for quarter in quarters.tolist()]
+        times = times + np.array(ahead, dtype=np.int64)[which]
         known = theta >= 0
         seconds, codes = times[known], theta[known]
         if len(seconds) > 1:
@@ -149,7 +165,8 @@ def routine_of(segments: Iterable[LabelledSegment], m: int, offset: int = 0) -> 
         fits = {w: _likelihood(tables, kinds, w) for w in _WIDTHS}
         width = max(fits, key=lambda w: fits[w])
     seen = int((kinds == 0).sum()), int((kinds == 1).sum())
-    return Routine(_shares(tables, kinds, width), changes * DAY / pairs if pairs else 0.0, offset, seen, width)
+    shares, moves = _shares(tables, kinds, width), changes * DAY / pairs if pairs else 0.0
+    return Routine(shares, moves, offset or 0, seen, width, zone if is_named(zone) else None)
 
 
 def _shares(tables: Array, kinds: Array, width: float) -> Array:
@@ -178,15 +195,24 @@ def _likelihood(tables: Array, kinds: Array, width: float) -> float:
     return total
 
 
+_FIXED = re.compile(r"([+-])(\d\d):?(\d\d)?")
+
+
+def is_named(zone: str | None) -> bool:
+    """Whether a zone has a name, so that its clock may be put forward and back."""
+    return zone not in (None, "UTC") and _FIXED.fullmatch(str(zone)) is None
+
+
+@lru_cache(maxsize=4096)
 def offset_of(zone: str | None, time: int) -> int:
-    """Seconds that the clock of a zone is ahead of UTC at a time in nanoseconds.
+    """Seconds that the clock of a zone is ahead of UTC at a time in seconds since 1970.
 
     >>> offset_of("+08:00", 0), offset_of("-0530", 0), offset_of("Europe/Berlin", 0), offset_of(None, 0)
     (28800, -19800, 3600, 0)
     """
     if zone is None or zone == "UTC":
         return 0
-    written = re.fullmatch(r"([+-])(\d\d):?(\d\d)?", zone)
+    written = _FIXED.fullmatch(zone)
     if written is not None:
         ahead = int(written[2]) * 3600 + int(written[3] or 0) * 60
         return -ahead if written[1] == "-" else ahead
@@ -194,7 +220,7 @@ def offset_of(zone: str | None, time: int) -> int:
     import zoneinfo
 
     try:
-        found = dt.datetime.fromtimestamp(time / _NS, zoneinfo.ZoneInfo(zone)).utcoffset()
+        found = dt.datetime.fromtimestamp(time, zoneinfo.ZoneInfo(zone)).utcoffset()
     except (zoneinfo.ZoneInfoNotFoundError, ValueError):
         raise ConfigurationError(
             f"the zone {zone!r} is not known on this machine; install the package tzdata"
@@ -214,8 +240,7 @@ def find_routine(clock: Any, family: Family) -> Routine:
             raise DesignError(f"clock is a {type(clock).__name__}; it must be True, a routine or a labelled history")
         if tuple(values) != tuple(family.values):
             raise DesignError("the history has other values than the family, or another order of them")
-        first = next((int(part.times[0]) for part in segments if part.times is not None and len(part.times)), 0)
-        return routine_of(segments, len(values), offset_of(getattr(clock, "zone", None), first))
+        return routine_of(segments, len(values), getattr(clock, "zone", None))
     chain = (family.about or {}).get("chain") or {}
     try:
         named = [value_from_plain(value) for value in chain["values"]]

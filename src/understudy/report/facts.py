@@ -164,6 +164,12 @@ def refused(known: Plain) -> bool:
     return known.get("tuning") is None and not (known.get("gate") or {}).get("passed", True)
 
 
+def bounds_hold(design: AnyDesign) -> bool:
+    """Whether bounds may stand as promises: models that passed their test, none that were fitted, or none needed."""
+    known = about(design)
+    return isinstance(design, CoinDesign) or not known or design.fresh == 1.0 or trusted(known)
+
+
 class Advice(StrEnum):
     """The verdict on a design, for somebody who decides whether its output is released."""
 
@@ -204,11 +210,15 @@ def advise(design: AnyDesign, audit: Audit | None = None) -> tuple[Advice, list[
     if isinstance(design, CoinDesign) or not known:
         return None
     measured, paid = known.get("tuning"), [] if audit is None else price_lines(audit)
+    best = None if audit is None else strongest(audit, "disguised", False)
     if measured is not None:
         rivals = text.rivals_words(measured["final"])
-        return Advice.MEASURED, [*text.tuning_sentences(measured)[1:3], *([rivals] if rivals else []), *paid]
-    best = None if audit is None else strongest(audit, "disguised", False)
-    if audit is not None and audit.broken:
+        said = [*text.tuning_sentences(measured)[1:3], *([rivals] if rivals else []), *paid]
+        if best is not None and measured["over"] == "chance" and best.balanced.low > measured["at_most"]:
+            return Advice.WITHHOLD, [text.beyond_promise(best.balanced.value), *said, text.OTHER_WAYS]
+        return Advice.MEASURED, [*text.constant_words(measured), *said]
+    more = best is not None and best.found and best.error.high < _guesses(design)["at_least"]
+    if audit is not None and (audit.broken or more):
         return Advice.WITHHOLD, [text.beyond_promise(best.balanced.value if best else None), *paid, text.OTHER_WAYS]
     if nothing_hidden(design):
         return Advice.WITHHOLD, [text.NOTHING_HIDDEN]
@@ -241,7 +251,7 @@ def misfit(known: Plain) -> list[str]:
     """What was measured in place of a fit; otherwise the warning of the gate, or that there was none."""
     measured = known.get("tuning")
     if measured is not None:
-        return list(text.tuning_sentences(measured))
+        return [text.tuning_sentences(measured)[1]]
     warning = (known.get("gate") or {}).get("warning")
     return [] if fits(known) else [str(warning or (text.UNTESTED if fits(known) is None else text.MISFIT))]
 

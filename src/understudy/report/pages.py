@@ -66,6 +66,7 @@ from understudy.report.facts import (
     advise,
     audit_guides,
     audit_lines,
+    bounds_hold,
     candidates,
     card_of,
     day,
@@ -143,15 +144,25 @@ def made_by(design: AnyDesign | None) -> str:
 
 def _design_summary(design: DrawDesign) -> str:
     """The verdict and warnings first, then the whole matter in a few sentences and a table."""
-    advice = advise(design)
+    advice, drawn = advise(design), "decision" if isinstance(design, CausalDesign) else "epoch"
     found = warnings(design)
     if advice is not None:
         found = [words for words in found if words not in advice[1] and advice[0] is Advice.RELEASE]
     title = text.WARNING_TITLES[False if fits(about(design)) is False else None]
     alarm = box(found, warning=True, lead=title) if found else ""
     return (
-        advice_box(advice) + alarm + paragraphs(*sentences(design), _price_of_moving(design)) + _design_glance(design)
+        advice_box(advice)
+        + alarm
+        + paragraphs(*sentences(design), _price_of_moving(design))
+        + _words("private", "prior", "pseudo", drawn, "score", "leakage", *(("fresh",) if design.fresh else ()))
+        + _design_glance(design)
     )
+
+
+def _words(*names: str) -> str:
+    """What words mean, where they are first used."""
+    said = (page_entry("words", name) for name in names)
+    return pairs("Words", [(word, meaning) for word, _, meaning in (each.partition(": ") for each in said)])
 
 
 def advice_box(advice: tuple[Advice, list[str]] | None) -> str:
@@ -188,14 +199,23 @@ def _price_of_moving(design: DrawDesign) -> str:
     found = moving_facts(design)
     if found is None:
         return ""
-    size = f"{found.distortion:.3g}{'' if price(design).measure == 'mse' else unit(about(design))}"
-    return page_text("price_of_moving", size=size, known=text.known_within(found.error), **found._asdict())
+    size = f"{text.digits(found.distortion)}{'' if price(design).measure == 'mse' else unit(about(design))}"
+    return page_text(
+        "price_of_moving", size=size, known=text.known_within(found.error, found.distortion), **found._asdict()
+    )
 
 
 def _guarantee(design: DrawDesign) -> str:
     """The card with all measures."""
-    lead = box([page_text("read_warning_first")], warning=True) if warnings(design) else ""
-    return lead + card_of(design).html()
+    if bounds_hold(design):
+        return card_of(design).html()
+    return box([page_text("read_warning_first")], warning=True) + _card(design)
+
+
+def _card(design: AnyDesign) -> str:
+    """The card; its claim stands out only where it may be taken for a promise."""
+    shown = card_of(design).html()
+    return shown if bounds_hold(design) else f'<div class="doubted">{shown}</div>'
 
 
 def _open_points(known: Plain) -> str:
@@ -222,6 +242,8 @@ def _design_glance(design: DrawDesign) -> str:
         g = design.guarantee
         bounded = text.right_guesses(g.guess_before, g.guess_after)
         rows.append(("Right guesses", bounded if g.holds else "no bound: the parameter is estimated from the readings"))
+    if known.get("tuning"):
+        rows.append(("Found by tuning", text.setting_words(known["tuning"]["chosen"]["setting"])))
     return pairs("At a glance", [*rows, text.models_fact(fits(known))])
 
 
@@ -291,7 +313,7 @@ def frontier(design: DrawDesign) -> str:
     lines = []
     for k, (nats, d) in enumerate(zip(found.leakages, found.distortions, strict=True)):
         error = [] if found.errors is None else [text.percent(found.errors[k], "down")]
-        lines.append([f"{nats:.4g}", f"{nats / math.log(2.0):.4g}", f"{d:.5g}", *error])
+        lines.append([f"{nats:.4g}", f"{nats / math.log(2.0):.4g}", text.digits(d, 5), *error])
     shown = table("The trade-off", head, lines, numbers=range(len(head)), named=False)
     return figure(curve(drawn, words), caption) + details("The same as a table", shown)
 
@@ -423,7 +445,7 @@ def _probability(x: float) -> str:
 
 
 def _cost(x: float) -> str:
-    return "forbidden" if math.isinf(x) else f"{x:.5g}"
+    return "forbidden" if math.isinf(x) else text.digits(x, 5)
 
 
 def audit_report(audit: Audit, design: AnyDesign | None = None, scores: Scores | None = None) -> str:
@@ -490,12 +512,15 @@ def _summary(audit: Audit, design: AnyDesign | None) -> str:
     warning = results.warns(audit)
     one_release = audit.how == "released" and (audit.utility is not None or bool(audit.distortion))
     notes = [text.sentence(note) for note in audit.notes]
-    found = [] if design is None else warnings(design)
+    advice = None if design is None else advise(design, audit)
+    found = [] if design is None or advice is not None else warnings(design)
     return (
-        box([results.verdict(audit)], warning=warning, lead="Warning" if warning else "Outcome")
+        advice_box(advice)
+        + box([results.verdict(audit)], warning=warning, lead="Warning" if warning else "Outcome")
         + (box([page_text("one_release")], warning=True, lead="Keep this page secret") if one_release else "")
         + (box(found, warning=True, lead="The models") if found else "")
         + paragraphs(f"The audit was made {page_entry('attacked', audit.how)}.")
+        + _words("private", "balanced", "score", "clock")
         + pairs("Right guesses of 100", right_guesses(audit))
         + paragraphs(
             _accuracy_note(audit),
@@ -611,7 +636,7 @@ def _apart(audit: Audit, design: AnyDesign | None) -> str:
     if audit.bound is not None:
         parts += paragraphs(f"The theorem in full: {text.error_bound(audit.bound, audit.moving)}.")
     if design is not None:
-        parts += f"<h3>The theorem: the privacy card</h3>{card_of(design).html()}"
+        parts += f"<h3>The theorem: the privacy card</h3>{_card(design)}"
     return parts + f"<h3>The experiment: what was measured</h3>{_figure_sentences(audit)}"
 
 
@@ -658,13 +683,13 @@ def _price(audit: Audit) -> str:
     channels = audit.utility.channels
     lines = []
     for c in channels:
-        spread = [f"{x:.3g}" for x in c.quantiles] or ["-"] * len(QUANTILES)
+        spread = [text.digits(x) for x in c.quantiles] or ["-"] * len(QUANTILES)
         means = text.with_interval(c.mean_absolute), text.share_in_percent(c.relative, "")
-        most = "-" if math.isnan(c.largest) else f"{c.largest:.3g}"
+        most = "-" if math.isnan(c.largest) else text.digits(c.largest)
         lines.append([c.name, c.unit or "-", *means, *spread, most])
     if len(channels) > 1:
         mean = sum(c.mean_absolute.value for c in channels) / len(channels)
-        lines.append([_capital(text.OVER_CHANNELS), "-", f"{mean:.3g}", *["-"] * (len(QUANTILES) + 2)])
+        lines.append([_capital(text.OVER_CHANNELS), "-", text.digits(mean), *["-"] * (len(QUANTILES) + 2)])
     over = text.spans_in_draws(channels[0].spans, channels[0].over, audit.utility.copies)
     return page_table("price", lines) + paragraphs(page_text("price_spread", over=over))
 
@@ -810,7 +835,7 @@ def _distributions(channels: tuple[Channel, ...]) -> str:
     if not channels:
         return ""
     lines = [
-        [name, what, *(f"{x:.4g}" for x in levels)]
+        [name, what, *(text.digits(x, 4) for x in levels)]
         for c in channels
         for name, what, levels in ((c.name, "readings", c.raw), (c.name, "output", c.released))
     ]

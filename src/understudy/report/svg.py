@@ -249,6 +249,7 @@ def rival_plane(rivals: Rivals, channel: int, words: str) -> str:
         if len(line) > 1:
             path = " ".join(f"{px(x):.1f},{py(a):.1f}" for x, a in line)
             parts.append(f'<polyline class="{style}" points="{path}"/>')
+    labels: list[tuple[float, float, float]] = []
     for x, row in points:
         if not math.isfinite(x):
             continue
@@ -261,8 +262,12 @@ def rival_plane(rivals: Rivals, channel: int, words: str) -> str:
         side = "end" if at > width * 0.7 else "start"
         off = -10 if side == "end" else 10
         name = escape(RIVALS[row.name].partition(",")[0])
-        style = ' class="here"' if here else ""
-        parts.append(f'<text{style} x="{at + off:.1f}" y="{y - 8:.1f}" text-anchor="{side}">{name}</text>')
+        style, beside = ' class="here"' if here else "", y - 8.0
+        start = at + off - (8.0 * len(name) if side == "end" else 0.0)
+        while any(abs(beside - b) < 15.0 and start < to and start + 8.0 * len(name) > of for of, to, b in labels):
+            beside -= 15.0  # above those that are there
+        labels.append((start, start + 8.0 * len(name), beside))
+        parts.append(f'<text{style} x="{at + off:.1f}" y="{beside:.1f}" text-anchor="{side}">{name}</text>')
     return _svg(width, height, words, parts)
 
 

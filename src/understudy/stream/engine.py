@@ -20,7 +20,6 @@ from __future__ import annotations
 import contextlib
 import copy
 import datetime as dt
-import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -29,7 +28,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from understudy._types import Array, Ints, Mask, Value
+from understudy._types import Array, Ints, Mask, Plain, Value
 from understudy.errors import (
     BudgetError,
     ConfigurationError,
@@ -122,6 +121,11 @@ class StreamDesign(Protocol):
         """Tells one design from another; says nothing about the private parameter."""
         ...
 
+    @property
+    def own_epochs(self) -> Plain:
+        """Length and phase of epochs, as the options of a stream have them; empty where the design leaves them open."""
+        ...
+
 
 class PolicyModels(Protocol):
     """The private and the pseudo values, and their models."""
@@ -203,11 +207,6 @@ class CausalPolicy(PolicyModels, Protocol):
     The memory is a plain value that follows from the draws alone; the stream keeps it.
     """
 
-    @property
-    def epoch_length(self) -> int | None:
-        """Nanoseconds of a decision, where the policy is one for decisions of this length alone."""
-        ...
-
     def opening(self, tick: int) -> Memory:
         """The memory before the first decision, at this number of the clock."""
         ...
@@ -271,6 +270,12 @@ class Clock:
         self.length, self.phase = length, phase
 
     @staticmethod
+    def as_told(options: Plain) -> dt.timedelta | int | None:
+        """The length of epochs in these options, as a caller gives it."""
+        length: int | None = options.get("epoch")
+        return dt.timedelta(microseconds=length / 1000) if length is not None and options["timed"] else length
+
+    @staticmethod
     def checked(epoch: dt.timedelta | int | None) -> dict[str, int | bool]:
         """The length of epochs as it is stored; refuses what is none."""
         if epoch is None:
@@ -289,9 +294,11 @@ class Clock:
         """The number of the epoch that a key falls into."""
         return None if self.length is None else (number + self.phase) // self.length
 
-    def ticks(self, numbers: Ints) -> Ints:
-        """Those of many keys, all alike where no clock makes epochs."""
-        return np.zeros_like(numbers) if self.length is None else (numbers + self.phase) // self.length
+    def ticks(self, numbers: Ints, phase: Ints | None = None) -> Ints:
+        """Those of many keys, all alike where no clock makes epochs; each may have a phase of its own."""
+        if self.length is None:
+            return np.zeros_like(numbers)
+        return (numbers + (self.phase if phase is None else phase)) // self.length
 
 
 def blocks_begun(block: int, count: int, length: int) -> tuple[int, int]:
@@ -380,13 +387,13 @@ class DesignParts:
         return plateau
 
 
-def _phase(row: StreamRow) -> int:
+def phase_of(options: Plain, secret: bytes) -> int:
     """How long before the origin of its keys the first epoch of a stream begins: as given, or by its key."""
-    phase: int | str = row.options.get("phase", 0)
+    phase: int | str = options.get("phase", 0)
     if isinstance(phase, int):
         return phase
-    found = Uniforms(row.secret).derive("phase of epochs")
-    return int.from_bytes(found[:16], "little") % int(row.options["epoch"])
+    found = Uniforms(secret).derive("phase of epochs")
+    return int.from_bytes(found[:16], "little") % int(options["epoch"])
 
 
 def check_floating(design: Any) -> None:
@@ -412,14 +419,7 @@ class Setup:
         self.parts = parts = DesignParts.of(design)
         self.policy, self.causal, self.estimator = parts.policy, parts.causal, parts.estimator
         self.row, self.ledger = row, ledger
-        if parts.coin is not None and "phase" not in row.options:
-            raise ConfigurationError("a coin design has streams of its own, one for each room; it has no fleets")
-        length = None if self.causal is None else self.causal.epoch_length
-        if length is not None and (row.options.get("epoch"), row.options.get("timed")) != (length, True):
-            raise ConfigurationError(
-                "a design by the clock has streams of its own, one for each room; it has no fleets"
-            )
-        self.clock = Clock(row.options.get("epoch"), _phase(row))
+        self.clock = Clock(row.options.get("epoch"), phase_of(row.options, row.secret))
         self.cadence = Cadence.stored(row.options)
         self.fill: bool = row.options.get("fill", False)
         self.release: Release = parts.release
@@ -1256,16 +1256,16 @@ class Recorder:
             self.state, self.setup = run.finish(), run.setup
             return result
 
-        def recorded(db: sqlite3.Connection) -> _T:
+        def recorded() -> _T:
             result = work(run)
             run.finish()
             if run.setup is not self.setup:
-                ledger.set_options(db, run.setup.row)
+                ledger.set_options(run.setup.row)
             ledger.put(self.setup.row.id, run.outputs, run.live.position)
             return result
 
         with self.guard:
-            result = ledger.transact(recorded)
+            result = ledger.record(recorded)
             ledger.when_abandoned(partial(self._restore, self.state, self.setup))
             self.state, self.setup = run.live, run.setup
         return result

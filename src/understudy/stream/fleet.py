@@ -53,7 +53,9 @@ from understudy.models.gauss_markov import gauss_markov
 from understudy.stream.cadence import NUMBER, TIME, Cadence, Duration, as_keys
 from understudy.stream.engine import (
     CLOCK_INDEX,
+    COIN,
     DESIGN_PRIOR,
+    KEYED,
     RELEASED,
     WITHHOLD,
     Batch,
@@ -65,6 +67,7 @@ from understudy.stream.engine import (
     StreamState,
     Transaction,
     check_floating,
+    phase_of,
 )
 from understudy.stream.ledger import Ledger, allowance
 from understudy.stream.ledger_file import (
@@ -84,7 +87,7 @@ from understudy.stream.ledger_file import (
 from understudy.stream.randomness import DrawSource, MasterKey
 from understudy.stream.release import ROW, Watch, is_coarse
 from understudy.stream.rollback_guard import RollbackGuard, rollback_error
-from understudy.stream.snapshot import dump, load, versions
+from understudy.stream.snapshot import dump, load, same_arithmetic, versions
 from understudy.transform.gaps import RestartingMap, refill_between
 from understudy.transform.kalman_pair import RoomPairs, RoomReadings, RoomState
 from understudy.transform.readings import State, Transformation
@@ -97,7 +100,7 @@ BUCKET = 1024
 """Rooms that a ledger stores as one piece."""
 _NONE = -(2**63)  # no key, no tick
 _FEW_SLOTS = 4096  # that stay empty: up to then the compiled loop moves through them
-_SETUPS = 4096  # of rooms that run by themselves, kept
+_SETUPS = 16_384  # of rooms that run by themselves, kept
 _UNTOLD, _UNKNOWN = -1, -2
 _LARGEST_TABLE = 1 << 16
 _FORMAT = "understudy fleet"
@@ -394,10 +397,13 @@ class Fleet:
         self.name, self._design, self._key = name, design, key
         options: Plain = {
             "index": CLOCK_INDEX,
-            "draws": RELEASED,
             "namespace": name if namespace is None else namespace,
         }
-        options |= {"when_spent": when_spent, "admit": admit, **Clock.checked(epoch)}
+        options |= {} if design.kind == COIN else {"draws": RELEASED}  # a coin is tossed whether readings come or not
+        own = design.own_epochs
+        if own and epoch not in (None, Clock.as_told(own)):
+            raise ConfigurationError(f"epoch = {epoch!r}; this design has epochs of its own: {Clock.as_told(own)}")
+        options |= {"when_spent": when_spent, "admit": admit, **(own or Clock.checked(epoch))}
         options |= {} if period is None else {"cadence": list(Cadence.checked(period, tolerance, 0))}
         options |= {} if total is None else {"total": allowance("total", total)}
         if per is not None:
@@ -423,21 +429,24 @@ class Fleet:
         self._base = base = Setup(self._design, row, None)
         if base.estimator is not None:
             raise ConfigurationError("this design estimates the private value; a fleet is given it with the readings")
-        policy, self._clock = base.policy, Clock(options.get("epoch"))
+        policy, phase = base.policy, options.get("phase")
+        self._clock = Clock(options.get("epoch"), 0 if phase in (None, KEYED) else phase)
+        self._phases: Ints | None = np.empty(0, dtype=np.int64) if phase == KEYED else None  # of each room
         self.dim = policy.source(0).dim
         self.cadence = base.cadence
         models = [
             *(policy.source(i) for i in range(len(policy.values))),
             *(policy.target(j) for j in range(len(policy.pseudo))),
         ]
-        if options.get("gaps") == WITHHOLD:
-            refill_between(models[: len(policy.values)], models[len(policy.values) :])  # refuses, before any draw
+        waits = False
+        if options.get("gaps") == WITHHOLD:  # refuses, before any draw
+            waits = refill_between(models[: len(policy.values)], models[len(policy.values) :]) is not None
         if base.causal is not None:
             base.check_changes()
         linear = [gauss_markov(model) for model in models]
         many = len(policy.values)
         self._pairs = None
-        if options.get("gaps") != WITHHOLD and not policy.fresh:
+        if not waits and not policy.fresh and base.parts.coin is None:
             self._pairs = RoomPairs.of(linear[:many], linear[many:], base.release.watched)
         self._setups: dict[int, Setup] = {}
         self._filters = None if self._pairs is not None else self._filters_of(base)
@@ -679,6 +688,8 @@ class Fleet:
 
     def _find_values(self, theta: Any, count: int) -> Ints:
         """Private values by position: -1 where none is given, -2 where it is none of the design's."""
+        if self._base.parts.coin is not None:
+            return np.zeros(count, dtype=np.int64)  # it never looks at the private value
         if theta is None:
             return np.full(count, _UNTOLD)
         policy = self._base.policy
@@ -794,11 +805,20 @@ class Fleet:
             batch.tick = _constant(0, len(first))
         else:
             cadence = self.cadence if self._kind == TIME else None
-            batch.tick = self._clock.ticks(batch.key if cadence is None else cadence.time(batch.slot))
+            phases = None if self._phases is None else self._phases_of(which)[batch.local]
+            batch.tick = self._clock.ticks(batch.key if cadence is None else cadence.time(batch.slot), phases)
             silent = np.asarray(np.isnan(batch.Y).any(axis=1))
             if self.options.get("draws") == RELEASED and silent.any():
                 batch.tick = _last_ticks(batch, first, silent, columns["tick"][which])
         return which, batch
+
+    def _phases_of(self, which: Ints | slice) -> Ints:
+        """How long before the origin of the keys the epochs of rooms begin, where that follows from their keys."""
+        known = self._phases if self._phases is not None else np.empty(0, dtype=np.int64)
+        if len(known) < len(self):
+            new = [phase_of(self.options, self._room_key(i)) for i in range(len(known), len(self))]
+            known = self._phases = np.concatenate((known, np.array(new, dtype=np.int64)))
+        return known[which]
 
     def _drop_late(self, batch: _Batch, last: Ints, rules: NDArray[np.int8]) -> None:
         """Leave out readings whose slot does not come after the last one of their room."""
@@ -987,7 +1007,7 @@ class Fleet:
                     base.epochs.draw(who, bits) if base.causal is None else base.causal.choose(memories[i], who, bits)
                 )
             elif hold:
-                quiet = int(ints["draw"][k]) if base.causal is None else base.causal.quiet(memories[i])
+                quiet = self._quiet(int(ints["draw"][k])) if base.causal is None else base.causal.quiet(memories[i])
                 if quiet is not None and quiet >= 0:
                     draw[i], held[i], cost[i], allowed[i] = quiet, 1, 0, True
         mine = np.flatnonzero(allowed)
@@ -1010,6 +1030,11 @@ class Fleet:
                 for i in mine.tolist():
                     part.objects["memory"][room[i]] = base.causal.after(memories[i], int(draw[i]), bool(held[i]))
         return allowed, draw
+
+    def _quiet(self, last: int) -> int | None:
+        """The draw of an epoch that the budget does not allow, after this one; a coin needs none before it."""
+        needs = self._base.parts.coin is None
+        return None if needs and last < 0 else self._base.epochs.draw_at_no_cost(max(last, 0))
 
     @staticmethod
     def _memory_at(policy: CausalPolicy, part: _Columns, room: int, tick: int) -> Memory:
@@ -1280,7 +1305,7 @@ class Fleet:
             raise LedgerError(f"the fleet {self.name!r} was begun under the master key {key}; this is {self._key.id}")
         stored = json.loads(options)
         if "draws" not in stored:  # a fleet of before draws for missing readings too, for good
-            del self.options["draws"]
+            self.options.pop("draws", None)
         if {**stored, "admit": 0, "kind": ""} != {**self.options, "admit": 0, "kind": ""}:
             raise ConfigurationError(
                 f"the fleet {self.name!r} was begun with other epochs, cadence, gaps, budget or namespace, for good"
@@ -1337,12 +1362,20 @@ class Fleet:
     def _pack(self) -> bytes:
         """All rooms, for a run that may have to be repeated from here."""
         count = len(self)
-        names = json.dumps([self._kind, *self._names]).encode()
+        names = json.dumps({"kind": self._kind, "rooms": self._names, "versions": versions()}).encode()
         return len(names).to_bytes(8, "little") + names + self._columns.pack(0, count)
 
     def _unpack(self, blob: bytes) -> None:
         length = int.from_bytes(blob[:8], "little")
-        self._kind, *self._names = json.loads(blob[8 : 8 + length])
+        head = json.loads(blob[8 : 8 + length])
+        if isinstance(head, list):  # of before versions were recorded
+            head = {"kind": head[0], "rooms": head[1:], "versions": versions()}
+        if not self.portable and not same_arithmetic(head["versions"]):
+            raise LedgerError(
+                "the run was recorded on another machine or with other versions, and the outputs of these models "
+                "depend on the machine's arithmetic; repeat it where it was made"
+            )
+        self._kind, self._names = head["kind"], head["rooms"]
         self._numbers = {room: i for i, room in enumerate(self._names)}
         columns = self._columns
         self._columns = _Columns.empty(list(columns.ints), len(columns.filters), list(columns.objects))
@@ -1408,7 +1441,7 @@ class Fleet:
         fleet.name, fleet._design, fleet._key = head["name"], design, key
         fleet._ledger, fleet._store = None, store
         fleet._set_up(head["options"])
-        if not fleet.portable and head["versions"] != versions():
+        if not fleet.portable and not same_arithmetic(head["versions"]):
             raise SnapshotError(
                 "the table was made on another machine or with other versions, and the outputs of these models depend "
                 "on the machine's arithmetic; go on where it was made"
@@ -1512,7 +1545,7 @@ class FleetRun:
             self._rows = found[0][0]
             try:
                 self._shadow._unpack(found[0][1])
-            except (ValueError, SnapshotError):
+            except (ValueError, KeyError, IndexError, TypeError, SnapshotError):
                 raise damage_error(table.ledger.path, "a run of a fleet") from None
         self._content = [hashlib.blake2b(digest_size=16) for _ in range(4)]
         self._spent = int(self._shadow._columns.ints["charged"].sum())

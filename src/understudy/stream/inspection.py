@@ -29,6 +29,7 @@ from understudy.stream.ledger_file import (
     faults,
     from_stored,
     is_as_written,
+    message_checksum,
     micronats,
     output_mark,
     read_only,
@@ -97,15 +98,15 @@ def summary(path: Path) -> dict[str, Any]:
     return {**found, "fleets": fleets} if fleets else found
 
 
-def _has_fleets(db: sqlite3.Connection) -> bool:
-    """Whether the ledger is of a version that has fleets."""
-    return bool(db.execute("SELECT 1 FROM sqlite_master WHERE name = 'fleets'").fetchone())
+def _has_table(db: sqlite3.Connection, name: str) -> bool:
+    """Whether the ledger is of a version that has this table."""
+    return bool(db.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (name,)).fetchone())
 
 
 def _fleets(db: sqlite3.Connection) -> list[dict[str, Any]]:
     """Fleets: how many rooms and draws, and what they were charged for them in all."""
-    found = []
-    for number, name, design, key in db.execute("SELECT id, name, design, key FROM fleets") if _has_fleets(db) else ():
+    found, there = [], _has_table(db, "fleets")
+    for number, name, design, key in db.execute("SELECT id, name, design, key FROM fleets") if there else ():
         names = db.execute("SELECT content FROM buckets WHERE fleet = ? AND bucket < 0", (number,))
         rooms = sum(len(json.loads(unseal(content) or b"[]")) for (content,) in names)
         query = "SELECT count(*), coalesce(sum(micronats), 0) FROM decisions WHERE fleet = ?"
@@ -151,7 +152,7 @@ def verify(path: Path) -> list[Finding]:
                 bad = db.execute(query).fetchone()[0]
                 found.append(Finding(title, not bad, f"{bad} wrong"))
             found.append(Finding("decisions are charged what they told", *_decisions(db)))
-            if _has_fleets(db):
+            if _has_table(db, "fleets"):
                 found.append(Finding("fleets are as written", *_digests(db, "fleets")))
                 pieces = db.execute("SELECT content FROM buckets")
                 found.append(
@@ -160,6 +161,13 @@ def verify(path: Path) -> list[Finding]:
                 rows = db.execute("SELECT * FROM decisions")
                 same = _count(decision_checksum(tuple(values)) == written for *values, written in rows)
                 found.append(Finding("decisions of fleets are as written", *same))
+            if _has_table(db, "outbox"):
+                sent = db.execute('SELECT fleet, room, key, sequence, at, content, "check" FROM outbox')
+                same = _count(message_checksum(*values) == written for *values, written in sent)
+                found.append(Finding("messages that leave are as written", *same))
+                told = db.execute("SELECT * FROM private_values")
+                same = _count(decision_checksum(tuple(values)) == written for *values, written in told)
+                found.append(Finding("private values that were told are as written", *same))
     except LedgerDamagedError as error:
         found.append(Finding("can be read", False, str(error)))
     return found

@@ -23,7 +23,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from numpy.typing import ArrayLike
 
@@ -145,6 +145,7 @@ class Ledger:
         self._rooms: dict[str, list[str]] = {}  # names of the streams of a room
         self._budgets: dict[str, Budget] | None = None
         self._group: Group | None = None
+        self._turn: _Turn | None = None  # of the member of a group that is running
         self._notes: dict[int, Position] = {}  # for the rollback guard, after the commit
         self._later = _nothing_later()
         self._charges_later: list[tuple[files.Field, ...]] | None = None  # of the stream that is begun so
@@ -244,6 +245,14 @@ class Ledger:
         Within a group it is on disk when the group is; `done` is called then, and what is returned must not leave
         before. Nobody outside sees more of a `work` that fails than that it failed.
         """
+        return self.record(lambda: work(self.connection()), done)
+
+    def record(self, work: Callable[[], _T], done: Callable[[], None] | None = None) -> _T:
+        """As `transact`, for `work` that asks for the connection where it needs it.
+
+        In a group, what needs none, such as one more reading of a stream, waits in memory. It is written before
+        anything is read or written otherwise, and at the latest before the commit: many rows of a table in one go.
+        """
         with self.guard:
             self.check_turn()
             if self._group is not None:
@@ -251,7 +260,7 @@ class Ledger:
             db = self.connection()
             try:
                 self._begin(db)
-                result = work(db)
+                result = work()
                 self._commit(db)
             except BaseException as error:
                 self._abandon(db, error)
@@ -316,41 +325,47 @@ class Ledger:
         if self._group is not None:
             raise LedgerError(f"{what} cannot be in a group; call it outside of the block")
 
-    def _transact_within(
-        self, group: Group, work: Callable[[sqlite3.Connection], _T], done: Callable[[], None] | None
-    ) -> _T:
-        """One member of a group, in a savepoint of its own, which is released before the next one begins."""
-        db = self.connection()
-        before, self._notes, self._changed = self._notes, {}, False
+    def _transact_within(self, group: Group, work: Callable[[], _T], done: Callable[[], None] | None) -> _T:
+        """One member of a group, in a savepoint of its own, which is released before the next one begins.
+
+        A member that writes nothing but its next position needs none: what it would write waits until it has succeeded.
+        """
+        db = self._usable()
+        self._changed, self._turn = False, _Turn()
+        turn = self._turn
         try:
             group.check()
-            db.execute("SAVEPOINT member")
-            result = work(db)
-            db.execute("RELEASE member")
+            result = work()
+            if turn.saved:
+                db.execute("RELEASE member")
         except BaseException as error:
-            for stream in self._notes:
+            self._turn = None
+            for stream in turn.notes:
                 self._kept.pop(stream, None)
                 self._arrivals.pop(stream, None)
-            self._notes = before
             if self._changed:
                 self._streams = None
-            self._restore_savepoint(db, group, error)
+            self._restore_savepoint(db, group, error, turn.saved)
             if isinstance(error, files.ERRORS):
                 raise files.as_ledger_error(error, self.path) from None
             raise
-        before.update(self._notes)
-        self._notes = before
+        self._turn = None
+        if group.ticket is not None:
+            group.waiting += [_Waiting(group.ticket, row, self._notes.get(row.stream)) for row in turn.rows]
+        self._notes.update(turn.notes)
         if done is not None:
             group.done.append(done)
         return result
 
-    def _restore_savepoint(self, db: sqlite3.Connection, group: Group, error: BaseException) -> None:
+    def _restore_savepoint(self, db: sqlite3.Connection, group: Group, error: BaseException, saved: bool) -> None:
         """Take back what a member wrote; or the whole group, where SQLite has ended its transaction or may have.
 
         A full disk ends the transaction, and the next member would then be recorded by itself.
         """
         ours = isinstance(error, Exception) and not isinstance(error, files.ERRORS)
         if db.in_transaction and (ours or isinstance(error, sqlite3.IntegrityError)):
+            if not saved:  # it has written nothing
+                return
             try:
                 db.execute("ROLLBACK TO member")
                 db.execute("RELEASE member")
@@ -420,6 +435,11 @@ class Ledger:
         if what is not None:
             raise self._stop(LedgerError(f"{what}; nothing is released. Put things right, and open the ledger again"))
 
+    @property
+    def stopped(self) -> bool:
+        """Whether it is of no use until it is opened again."""
+        return self._stopped is not None
+
     def _stop(self, error: LedgerError) -> LedgerError:
         """The error, which any further use of this ledger meets too."""
         self._stopped = error
@@ -449,15 +469,25 @@ class Ledger:
         return db
 
     def connection(self) -> sqlite3.Connection:
-        """The open connection; refuses after a fork, after `close`, and after an error that stopped the ledger."""
+        """The open connection, with all that waited written, and with a savepoint if a member of a group is running.
+
+        It refuses after a fork, after `close`, and after an error that stopped the ledger.
+        """
+        db = self._usable()
+        if self._later["streams"] or (self._group is not None and self._group.waiting):
+            self._write_later(db)
+        if self._turn is not None and not self._turn.saved:
+            db.execute("SAVEPOINT member")
+            self._turn.saved = True
+        return db
+
+    def _usable(self) -> sqlite3.Connection:
         if self._db is None:
             raise LedgerError(f"{os.path.basename(self.path)} is closed")
         if self._owner != os.getpid():
             raise LedgerError(f"{os.path.basename(self.path)} was opened before a fork; open it in one process only")
         if self._stopped is not None:
             raise type(self._stopped)(*self._stopped.args)
-        if self._later["streams"]:
-            self._write_later(self._db)
         return self._db
 
     def rows(self, query: str, *given: int | str) -> list[Any]:
@@ -546,19 +576,58 @@ class Ledger:
         """Know a stream that is new; if its transaction comes to nothing, all streams are read anew."""
         self._known()[row.name], self._last_stream = row, row.id
         self._rooms.setdefault(row.room, []).append(row.name)
-        self._serials[row.id], self._notes[row.id] = at.serial, at
+        self._serials[row.id], self._kept[row.id] = at.serial, 0
+        (self._notes if self._turn is None else self._turn.notes)[row.id] = at
 
     def _write_later(self, db: sqlite3.Connection) -> None:
         """Write what could wait."""
-        later, self._later = self._later, _nothing_later()
+        later, self._later, group = self._later, _nothing_later(), self._group
+        waiting: list[_Waiting] = []
+        if group is not None:
+            waiting, group.waiting = group.waiting, waiting
+            if group.failure is not None:
+                return  # its transaction may have ended, and what is written now would stay
         try:
             for table, rows in later.items():
                 db.executemany(_INSERTS[table], rows)
-        except files.ERRORS as error:
-            ours = files.as_ledger_error(error, self.path)
-            if self._group is not None:
-                self._group.fail(ours)
+            if waiting:
+                self._write_waiting(db, waiting)
+        except BaseException as error:
+            ours = files.as_ledger_error(error, self.path) if isinstance(error, files.ERRORS) else error
+            if group is not None:
+                group.fail(ours)
             raise ours from None
+
+    def _write_waiting(self, db: sqlite3.Connection, waiting: Sequence[_Waiting]) -> None:
+        """Write the positions of members together; where a row does not fit what is there, each by itself.
+
+        That is damage, and the error of one stream: its members fail from there on, and the others stand.
+        """
+        db.execute("SAVEPOINT waiting")
+        try:
+            _write_positions(db, [one.row for one in waiting])
+        except sqlite3.IntegrityError:
+            db.execute("ROLLBACK TO waiting")
+            failed: dict[int, LedgerError] = {}
+            for ticket, row, former in waiting:
+                if row.stream not in failed:
+                    db.execute("SAVEPOINT one")
+                    try:
+                        _write_positions(db, [row])
+                    except sqlite3.IntegrityError as broken:
+                        db.execute("ROLLBACK TO one")
+                        failed[row.stream] = files.as_ledger_error(broken, self.path)
+                        self._unlearn(row.stream, former)
+                    db.execute("RELEASE one")
+                ticket.fail(failed.get(row.stream))
+        db.execute("RELEASE waiting")
+
+    def _unlearn(self, stream: int, former: Position | None) -> None:
+        """Forget where a stream would have stood, so that it is read again."""
+        for known in (self._serials, self._kept, self._arrivals, self._notes):
+            known.pop(stream, None)
+        if former is not None:
+            self._notes[stream] = former
 
     def standing(self, row: StreamRow) -> tuple[EpochRow, Position]:
         """The last draw of a stream and where it stands, if all that is recorded of it fits together."""
@@ -625,10 +694,10 @@ class Ledger:
         """Record a draw."""
         self.connection().execute(_INSERTS["epochs"], _epoch_values(stream, row))
 
-    def set_options(self, db: sqlite3.Connection, row: StreamRow) -> None:
+    def set_options(self, row: StreamRow) -> None:
         """Record the options of a stream anew, such as where its slots begin."""
         known, self._streams, self._changed = self._known(), None, True
-        set_options(db, row)
+        set_options(self.connection(), row)
         known[row.name] = row
         self._streams = known
 
@@ -637,18 +706,22 @@ class Ledger:
 
         The rollback guard is told then, unless its `note` of how far the stream had come is to stay.
         """
+        row = _Row(stream, outputs, _state_values(stream, at))
+        waits = self._turn is not None and not self._turn.saved and self._retains(stream, len(outputs))
+        db = None if waits else self.connection()
+        if self._turn is not None and stream not in self._serials:
+            raise files.damage_error(self.path, "the position before this one")  # which waited, and did not fit
         self._serials[stream] = at.serial
         if note:
-            self._notes[stream] = at
-        db = self.connection()
-        if outputs:
-            db.executemany(_OUTPUT, outputs)
-            if self._lifetime is None:
+            (self._notes if self._turn is None else self._turn.notes)[stream] = at
+        if db is None and self._turn is not None:
+            self._turn.rows.append(row)
+        elif db is not None:
+            _write_positions(db, [row])
+            if outputs and self._lifetime is None:
                 self._keep_count(db, stream, len(outputs))
-            else:
+            elif outputs:
                 self._keep_time(db, stream, len(outputs), outputs[-1][1])
-        if db.execute(_STATE, _state_values(stream, at)).rowcount != 1:
-            raise files.damage_error(self.path, "the list of states")
 
     def charge(self, entry: Entry, forced: bool = False) -> bool:
         """Book a charge, if the budget has room for it, or if it is for what has happened already."""
@@ -706,6 +779,27 @@ class Ledger:
         """Whether the room keeps its last draw when the budget is spent."""
         return self._budget(room).when_spent == "hold"
 
+    def _retains(self, stream: int, more: int) -> bool:
+        """Whether so many more outputs are kept without a look at those that are there; they are counted then."""
+        if self._lifetime is not None and more:
+            at, due = self._arrivals.get(stream, (None, None))
+            return at is not None and due is None and int(self._clock()) < at + self._interval
+        kept = self._kept.get(stream)
+        if kept is None or kept + more - self._count > self._spare:
+            return not more
+        self._kept[stream] = kept + more
+        return True
+
+    @property
+    def _spare(self) -> int:
+        """Outputs beyond `retain` that a stream may have before some are forgotten."""
+        return min(self._count // 10, _BITE)
+
+    @property
+    def _interval(self) -> int:
+        """Seconds from one mark of arrivals to the next."""
+        return max(1, (self._lifetime or 0) // _MARKS)
+
     def _keep_count(self, db: sqlite3.Connection, stream: int, more: int) -> None:
         """Forget outputs beyond `retain`, once there are a tenth more of them: a bounded number at a time."""
         kept = self._kept.get(stream)
@@ -714,7 +808,7 @@ class Ledger:
         else:
             kept += more
         excess = kept - self._count
-        if excess > min(self._count // 10, _BITE):
+        if excess > self._spare:
             kept -= _forget_outputs(db, stream, min(excess, _BITE + 2 * more), _LAST_KEY)
         self._kept[stream] = kept
 
@@ -728,7 +822,7 @@ class Ledger:
         at, due = self._arrivals.get(stream, (None, None))
         if at is None:
             at = db.execute("SELECT max(at) FROM arrivals WHERE stream = ?", (stream,)).fetchone()[0]
-        if at is None or now >= at + max(1, lifetime // _MARKS):
+        if at is None or now >= at + self._interval:
             at = now  # not less than that of the last mark, though a clock was set back
             db.execute("INSERT OR REPLACE INTO arrivals VALUES (?, ?, ?)", (stream, now, last))
             query = "SELECT max(key) FROM arrivals WHERE stream = ? AND at <= ?"
@@ -806,6 +900,23 @@ def _nothing_later() -> dict[str, list[tuple[files.Field, ...]]]:
     return {table: [] for table in _INSERTS}
 
 
+class _Row(NamedTuple):
+    """What one more position of a stream is recorded as: its outputs, and its row of the states."""
+
+    stream: int
+    outputs: Sequence[OutputRow]
+    state: tuple[files.Field, ...]
+
+
+def _write_positions(db: sqlite3.Connection, rows: Sequence[_Row]) -> None:
+    """Record positions; an IntegrityError where one does not fit what is there."""
+    outputs = rows[0].outputs if len(rows) == 1 else [output for row in rows for output in row.outputs]
+    if outputs:
+        db.executemany(_OUTPUT, outputs)
+    if db.executemany(_STATE, [row.state for row in rows]).rowcount != len(rows):
+        raise sqlite3.IntegrityError
+
+
 def _epoch_values(stream: int, row: EpochRow) -> tuple[files.Field, ...]:
     """A row of the draws."""
     values = (stream, row.epoch, row.source, row.draw, int(row.held))
@@ -849,6 +960,30 @@ class Ticket(Generic[_T]):
             raise error
         return self._value  # type: ignore[return-value]  # it was set where there was no error
 
+    def fail(self, error: Exception | None) -> None:
+        """An error that was found when the member was written, after it had come to something."""
+        if error is not None:
+            self._error, self._value = error, None
+
+
+class _Turn:
+    """What a member of a group does: whether it has a savepoint, as one that has written, and rows that wait."""
+
+    __slots__ = ("notes", "rows", "saved")
+
+    def __init__(self) -> None:
+        self.saved = False
+        self.rows: list[_Row] = []
+        self.notes: dict[int, Position] = {}  # for the rollback guard
+
+
+class _Waiting(NamedTuple):
+    """A row that waits, of a member that has succeeded so far, and what the rollback guard was to be told before it."""
+
+    ticket: Ticket[Any]
+    row: _Row
+    former: Position | None
+
 
 class _Member(Protocol):
     """What a group asks of a stream."""
@@ -868,15 +1003,18 @@ class _Member(Protocol):
 class Group:
     """Calls of many streams in one commit; `Ledger.group` makes one.
 
-    Each call is done at once, in a savepoint of its own, and gives a `Ticket`: its result can be had after the block. A
-    call that fails takes nothing but itself back; its ticket raises the error. Where the disk fails, or the block is
-    left by an exception, nothing of the group is recorded, all tickets raise, and every stream stands where it stood.
+    Each call is done at once, and gives a `Ticket`: its result can be had after the block. A call that fails takes
+    nothing but itself back, for it has a savepoint of its own, or has only made rows that wait in memory; its ticket
+    raises the error. Where the disk fails, or the block is left by an exception, nothing of the group is recorded, all
+    tickets raise, and every stream stands where it stood.
     """
 
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
         self.open, self.running = True, False
         self.failure: BaseException | None = None
+        self.ticket: Ticket[Any] | None = None  # of the call that is running
+        self.waiting: list[_Waiting] = []
         self.done: list[Callable[[], None]] = []
         self.restores: list[Callable[[], None]] = []
 
@@ -889,7 +1027,7 @@ class Group:
         if self.running:
             raise LedgerError("a member of a group is running; members do not stand in one another")
         ticket: Ticket[_T] = Ticket(self)
-        self.running = True
+        self.running, self.ticket = True, ticket
         try:
             ticket._value = function(*given, **options)
         except Exception as error:  # whatever it is, it is for whoever asks for the result
@@ -930,6 +1068,7 @@ class Group:
         """Nothing of the group is recorded: streams stand where they stood."""
         if self.failure is None:
             self.failure = error
+        self.waiting.clear()
         while self.restores:
             self.restores.pop()()
 

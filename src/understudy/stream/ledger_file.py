@@ -48,6 +48,7 @@ _encode = json.JSONEncoder(sort_keys=True).encode
 _TEXTS: dict[str, str] = {}  # options as they are stored, of streams of the same terms
 _ONE = Struct("<qqd").pack
 _HEAD = Struct("<qq").pack
+_FIVE = Struct("<5q").pack
 _NAN = float("nan")
 
 
@@ -205,6 +206,11 @@ def unseal(sealed: bytes) -> bytes | None:
     return sealed[:-16] if seal(sealed[:-16]) == sealed else None
 
 
+def message_checksum(fleet: int, room: int, key: int, sequence: int, at: int, content: bytes) -> int:
+    """What tells damage of a message in the outbox."""
+    return crc32(content, crc32(_FIVE(fleet, room, key, sequence, at)))
+
+
 # Outputs -------------------------------------------------------------------------------------------
 
 
@@ -331,7 +337,7 @@ def _stream_values(row: StreamRow, stored: bytes) -> tuple[Field, ...]:
 
 Parts = tuple[tuple[str, int, int], ...]  # path, device and number of each file
 
-SCHEMA = 3
+SCHEMA = 4
 """Versions of the tables: 1 and 2 are of before 0.1 and of 0.1 and 0.2; `open_to_write` brings them up."""
 _STATES = (
     "CREATE TABLE states(stream INTEGER PRIMARY KEY, count INTEGER NOT NULL, last INTEGER, kind TEXT NOT NULL, "
@@ -344,6 +350,7 @@ _STATES_OF = {
     2: _STATES.format("memory TEXT, "),
     3: _STATES.format("generation INTEGER NOT NULL DEFAULT 0, memory TEXT, "),
 }
+_STATES_OF[4] = _STATES_OF[3]
 TABLES = (
     "CREATE TABLE meta(name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
     "CREATE TABLE streams(id INTEGER PRIMARY KEY, name TEXT UNIQUE NOT NULL, room TEXT NOT NULL, design TEXT NOT NULL, "
@@ -375,8 +382,17 @@ TABLES = (
     # outputs of keys up to `key` had arrived before the second `at`; a wrong row only forgets outputs early
     "CREATE TABLE arrivals(stream INTEGER NOT NULL, at INTEGER NOT NULL, key INTEGER NOT NULL, "
     "PRIMARY KEY (stream, at)) WITHOUT ROWID",
+    # what a service sends, in the bytes that leave; `sent` is 1 when it was taken
+    "CREATE TABLE outbox(id INTEGER PRIMARY KEY, fleet INTEGER NOT NULL, room INTEGER NOT NULL, key INTEGER NOT NULL, "
+    'sequence INTEGER NOT NULL, at INTEGER NOT NULL, content BLOB NOT NULL, "check" INTEGER NOT NULL, '
+    "sent INTEGER NOT NULL)",
+    "CREATE UNIQUE INDEX outbox_of_rooms ON outbox(fleet, room, key)",
+    "CREATE INDEX outbox_unsent ON outbox(id) WHERE sent = 0",
+    "CREATE TABLE private_values(fleet INTEGER NOT NULL, room INTEGER NOT NULL, since INTEGER NOT NULL, "
+    'source INTEGER NOT NULL, "check" INTEGER NOT NULL, PRIMARY KEY (fleet, room, since)) WITHOUT ROWID',
 )
 _SINCE = {"runs": 2, "batches": 2, "fleets": 3, "decisions": 3, "buckets": 3, "fleet_runs": 3, "arrivals": 3}
+_SINCE |= {"outbox": 4, "private_values": 4}
 """The version that each table is of, where that is not the first."""
 SETTINGS = (
     "PRAGMA synchronous=FULL",
@@ -569,18 +585,21 @@ def _bring_up(db: sqlite3.Connection, path: str, header: Header) -> Header:
 
     Streams that exist go on with their draws and the index of these; all states are of generation 0.
     """
-    states = []
-    for *values, written in db.execute("SELECT * FROM states ORDER BY stream").fetchall():
-        if written != digest(*values):
-            raise damage_error(path, "a state")
-        memory = () if header.schema >= 2 else (None,)
-        row = (*values[:12], 0, *memory, *values[12:])
-        states.append((*row, digest(*row)))
-    db.execute("DROP TABLE states")
-    db.execute(_STATES_OF[SCHEMA])
-    db.executemany("INSERT INTO states VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", states)
-    for table in set(TABLES) - _tables_of(header.schema) - {_STATES_OF[SCHEMA]}:
-        db.execute(table)
+    if header.schema < 3:
+        states = []
+        for *values, written in db.execute("SELECT * FROM states ORDER BY stream").fetchall():
+            if written != digest(*values):
+                raise damage_error(path, "a state")
+            memory = () if header.schema >= 2 else (None,)
+            row = (*values[:12], 0, *memory, *values[12:])
+            states.append((*row, digest(*row)))
+        db.execute("DROP TABLE states")
+        db.execute(_STATES_OF[SCHEMA])
+        db.executemany("INSERT INTO states VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", states)
+    former = _tables_of(header.schema) | {_STATES_OF[SCHEMA]}
+    for table in TABLES:  # in their order: an index comes after its table
+        if table not in former:
+            db.execute(table)
     header = header._replace(schema=SCHEMA)
     _set_header(db, header)
     return header

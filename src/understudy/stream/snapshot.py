@@ -13,12 +13,14 @@ package or of a module that is loaded already.
 from __future__ import annotations
 
 import base64
+import contextlib
 import hashlib
 import json
 import math
 import platform
 import sys
 import warnings
+from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
@@ -240,8 +242,7 @@ def loads(blob: Any) -> Plain:
 
 def warn_of_versions(content: Plain, portable: bool) -> None:
     """Say that a snapshot of other versions may not go on to the bit, where that is so."""
-    was, now = content.get("versions"), versions()
-    if not portable and was != now:
+    if not portable and not same_arithmetic(content.get("versions")):
         warnings.warn(
             "this snapshot was made on another machine or with other versions; for laws that are not Gaussian the "
             "stream goes on exactly in law, but not bit for bit",
@@ -261,7 +262,25 @@ def versions() -> dict[str, str]:
         "scipy": scipy.__version__,
         "python": platform.python_version(),
         "machine": f"{platform.system()} {platform.machine()}",
+        "processor": _processor(),
     }
+
+
+def same_arithmetic(was: Any) -> bool:
+    """Whether these are the versions and the processor of here; records of before do not name the processor."""
+    now = versions()
+    return isinstance(was, dict) and now == {"processor": now["processor"], **was}
+
+
+@lru_cache(maxsize=1)
+def _processor() -> str:
+    """The model of the processor: libraries choose their instructions by it."""
+    with contextlib.suppress(OSError), open("/proc/cpuinfo", encoding="utf-8", errors="replace") as info:
+        for line in info:
+            name, _, value = line.partition(":")
+            if name.strip() == "model name":
+                return value.strip()
+    return platform.processor()
 
 
 def _checksum(text: str, version: int) -> str:

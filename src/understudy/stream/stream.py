@@ -25,6 +25,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from understudy._html import fragment, pairs
 from understudy._types import Array, Ints, Json, Numbers, Value
 from understudy.errors import (
     ConfigurationError,
@@ -53,6 +54,7 @@ from understudy.stream.ledger import Ledger
 from understudy.stream.ledger_file import MICRO, StreamRow, from_stored, output_mark
 from understudy.stream.replay import FileRun
 from understudy.stream.rollback_guard import GuardRecord, check_rollback, rollback_error
+from understudy.text import STREAM_CAPTION, STREAM_FACTS
 from understudy.transform.readings import Reading, as_readings, finite_or_missing, one_reading, warn_incomplete
 
 _log = logging.getLogger("understudy.stream")
@@ -271,6 +273,10 @@ class Stream:
     def ledger(self) -> Ledger | None:
         """The ledger that the stream is recorded in; None without one."""
         return self._setup.ledger
+
+    def _repr_html_(self) -> str:
+        facts = (str(self.epoch), str(self.count), f"{self.spent:.6g}")
+        return fragment(self.name, pairs(STREAM_CAPTION, list(zip(STREAM_FACTS, facts, strict=True))))
 
     @property
     def epoch(self) -> int:

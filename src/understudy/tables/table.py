@@ -9,6 +9,7 @@ gzipped CSV, Parquet and JSON lines; ``-`` is standard input and output. Its out
 from __future__ import annotations
 
 import gzip
+import io
 import os
 import re
 import sys
@@ -53,7 +54,7 @@ Writer: TypeAlias = "CsvWriter | JsonLinesWriter | ParquetWriter"
 """A file that is written from its beginning: `write` and `close`."""
 
 
-def format_of(path: Path, given: str | None = None) -> str:
+def format_of(path: Path | io.BytesIO, given: str | None = None) -> str:
     """The format that is given, or that the ending of a name tells; CSV for standard input and output.
 
     >>> format_of("room.csv.gz"), format_of("-"), format_of("room.data", "parquet")
@@ -63,6 +64,8 @@ def format_of(path: Path, given: str | None = None) -> str:
         if given not in FORMATS:
             raise ConfigurationError(f"format = {given!r}; it must be one of {', '.join(FORMATS)}")
         return given
+    if isinstance(path, io.BytesIO):
+        raise ConfigurationError("format is missing; bytes in memory have no name that tells it")
     name = os.fspath(path).lower()
     if name == STANDARD:
         return "csv"
@@ -77,15 +80,17 @@ def format_of(path: Path, given: str | None = None) -> str:
     )
 
 
-def title(path: Path) -> str:
+def title(path: Path | io.BytesIO) -> str:
     """How messages name a file."""
+    if isinstance(path, io.BytesIO):
+        return "the frame"
     return "standard input" if os.fspath(path) == STANDARD else os.path.basename(os.fspath(path))
 
 
 class Source:
     """A file to read, open; close it, or use it in a `with`."""
 
-    def __init__(self, path: Path, kind: str, delimiter: str = ",") -> None:
+    def __init__(self, path: Path | io.BytesIO, kind: str, delimiter: str = ",") -> None:
         self.name = title(path)
         self._files: list[IO[bytes]] = []
         self.size: int | None = None
@@ -103,7 +108,9 @@ class Source:
             self.close()
             raise
 
-    def _open(self, path: Path, kind: str) -> IO[bytes] | pa.BufferReader:
+    def _open(self, path: Path | io.BytesIO, kind: str) -> IO[bytes] | pa.BufferReader:
+        if isinstance(path, io.BytesIO):
+            return path
         if os.fspath(path) != STANDARD:
             file = open(path, "rb")  # noqa: SIM115  # closed by `close`
             self._files.append(file)

@@ -68,6 +68,23 @@ def _forward(model: Adaptive, state: Any, y: Array, ends: Array, which: Index) -
     return after, tails, density
 
 
+def _forward_rooms(model: Adaptive, known: Array, y: Array, ends: Array) -> Array:
+    """Signed tails (R, Q) of a reading of each of R rooms, whose states (R, F) go on; NaN where one is too far out."""
+    n, K, m, B = model.prior.sizes
+    Q, which, tables, work = ends.shape[1], view(_own(model, 1)), model.prior.tables, model.prior.workspace()
+    tails, density = np.full(ends.shape, np.nan), view(np.empty(1))
+    found = view(np.empty(Q))
+    readings, points, rows = view(y), view(ends.reshape(-1)), view(known.reshape(-1))
+    F, forward = known.shape[1], kernels.forward
+    for r in range(y.size):
+        state, at = rows[r * F : (r + 1) * F], points[r * Q : (r + 1) * Q]
+        if forward(
+            readings[r : r + 1], at, which, 1, Q, state, n, K, m, B, *tables, found, density, work
+        ):  # fmt: skip
+            tails[r] = found
+    return tails
+
+
 def _check_there(model: Model, Y: Array) -> None:
     """Refuse a missing reading, as the model does."""
     missing = finite_or_missing(Y)
@@ -80,6 +97,11 @@ def _check_there(model: Model, Y: Array) -> None:
 
 def _own(model: Adaptive, T: int) -> Index:
     return np.full(T, model.value, dtype=np.intp)
+
+
+def _reached(z: Array) -> Array:
+    """Scores, NaN where they are not finite."""
+    return np.where(np.isfinite(z), z, np.nan)
 
 
 def _found(z: Array) -> Array:
@@ -110,6 +132,10 @@ class AdaptiveScore(Score):
 
     model: Adaptive
 
+    def rooms(self, known: Array, y: Array, v: Array | None) -> Array:
+        """Scores (R,) of one reading of each of R rooms, whose states (R, F) go on; NaN where one is too far out."""
+        return _reached(scores_of_tails(_forward_rooms(self.model, known, y, y[:, None])[:, 0]))
+
     def apply(self, state: State, Y: Array, out: Array | None = None) -> tuple[State, Array]:
         """A chunk (T, 1)."""
         _check_there(self.model, Y)
@@ -130,6 +156,12 @@ class AdaptiveGridScore(RandomisedScore):
     def __init__(self, model: OnGrid, uniforms: Uniforms, inside: Adaptive) -> None:
         super().__init__(model, uniforms)
         self._inside = inside
+
+    def rooms(self, known: Array, y: Array, v: Array | None) -> Array:
+        """The same for readings on the grid, with uniforms (R,)."""
+        points, ends = _cell_tails(self.model, y)
+        tails = _forward_rooms(self._inside, known, y, points)
+        return _reached(_between(tails, ends, np.empty(0) if v is None else np.ascontiguousarray(v)))
 
     def sensor(self, j: int) -> AdaptiveGridScore:
         """With uniforms of its own."""

@@ -13,6 +13,7 @@ link                entries of a column
 `GridLink`          the number of readings on the way in, and a column of `understudy.transform.on_grid.Rows`
 `HiddenLink`        the number of readings where laws have atoms, and the probabilities of the hidden states
 `CellLink`          two numbers of readings, mean and covariance (rounded processes coming in, by matched moments)
+`AdaptiveLink`      the number of readings on a grid, and all that the models have learned (some hundred numbers)
 ==================  ==================================================================================================
 
 `RoomFilters.of` joins them as `transformation` and `restarting_map` join the links of a stream; it is None for models
@@ -29,7 +30,9 @@ import numpy as np
 
 from understudy._types import Array, Ints, Mask
 from understudy.errors import UnderstudyError
+from understudy.models.model import restart
 from understudy.models.quantised_residual import CellState, freeze
+from understudy.transform.adaptive import AdaptiveGridScore, AdaptiveScore, members_of
 from understudy.transform.core import Chain, FreshShare, NothingMissing, ScoreEach, ValueEach, clip_scores
 from understudy.transform.gaps import RestartingMap
 from understudy.transform.hidden_markov import HiddenAtoms, HiddenScores, HiddenValues
@@ -408,6 +411,66 @@ class CellLink(Link):
         return after, out, bad
 
 
+class AdaptiveLink(Link):
+    """Adaptive models coming in: what they learn is learned for all values, so that any of them goes on from it."""
+
+    def __init__(self, links: Sequence[AdaptiveScore | AdaptiveGridScore]) -> None:
+        self.counts = isinstance(links[0], AdaptiveGridScore)
+        super().__init__(links)
+
+    def column(self, state: State) -> list[float]:
+        """The number of readings where it counts, and the numbers of the state."""
+        known: Any = state
+        return [known[0], *known[1].tolist()] if self.counts else list(known.tolist())
+
+    def state(self, column: list[float]) -> State:
+        """The same again."""
+        inner: Any = freeze(np.array(column[self.counts :]))
+        return (int(column[0]), inner) if self.counts else inner
+
+    def run(self, S: Array, step: Step) -> Made:
+        """One compiled step for each room; their scores together."""
+        out, after, bad = np.full(step.given.shape, np.nan), S.copy(), np.asarray(np.isnan(step.given).any(axis=1))
+        V = step.random("")[:, 0] if self.counts else None
+        after[: self.counts] += 1.0
+        for value, at in step.groups():
+
+            def work(at: Ints, link: Any = self.links[value]) -> Array:
+                known = np.ascontiguousarray(S[self.counts :, at].T)
+                z: Array = link.rooms(known, np.ascontiguousarray(step.given[at, 0]), None if V is None else V[at])
+                after[self.counts :, at] = known.T
+                return z[:, None]
+
+            there = at[~bad[at]]
+            if len(there):
+                _attempt(work, there, out, bad)
+        return after, out, bad | np.isnan(out[:, 0])
+
+    def feed(self, S: Array, step: Step) -> Made:
+        """What is learned alone."""
+        bad, after = np.zeros(len(step.given), dtype=bool), S.copy()
+        after[: self.counts] += 1.0
+        for value, at in step.groups():
+            model = self.links[value].model
+
+            def work(at: Ints, model: Any = model) -> Array:
+                for r in at.tolist():
+                    known = freeze(S[self.counts :, r].copy())
+                    after[self.counts :, r] = model.update(known, float(step.given[r, 0]))
+                return step.given[at]
+
+            _attempt(work, at, np.empty(step.given.shape), bad)
+        return after, step.given, bad
+
+    def anew(self, S: Array, value: Ints) -> Array:
+        """All that was learned stays, but no reading to go on from."""
+        after = S.copy()
+        after[: self.counts] += 1.0
+        for r, at in enumerate(value.tolist()):
+            after[self.counts :, r] = restart(self.links[at].model, freeze(S[self.counts :, r].copy()))
+        return after
+
+
 def link_of(links: Sequence[CausalMap]) -> Link | None:
     """The links of all values as one; None where they have no such form."""
     one: Any = links[0]
@@ -438,6 +501,8 @@ def link_of(links: Sequence[CausalMap]) -> Link | None:
             return GridLink(many, rows) if same else None
         if isinstance(one, (HiddenScores, HiddenValues, HiddenAtoms)):
             return HiddenLink(many)
+        if isinstance(one, (AdaptiveScore, AdaptiveGridScore)):
+            return AdaptiveLink(many) if members_of([link.model for link in many]) is not None else None
         if isinstance(one, Whitening) and all(link.has_rooms for link in many):
             return CellLink(many)
     except ValueError:  # states of different sizes
