@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 KERNELS := $(wildcard src/understudy/*/_kernels*.py src/understudy/*/_kernels*.pxd)
 
-.PHONY: demo test test-more test-long test-wheel lint unit docs system dist fresh bench study fuzz faults clean help gateway-demo test-gateway soak fresh-image test-browser
+.PHONY: demo test test-more test-long test-wheel test-spark system-spark lint unit docs system dist fresh bench study fuzz faults clean help gateway-demo test-gateway soak fresh-image test-browser
 
 DATA ?= ../shared/data
 
@@ -14,6 +14,7 @@ help:
 	@echo "make test        set up everything; lint, types, layers, documentation, and the tests with their twins"
 	@echo "make test-more   the longer suites: test-long (tests that take seconds each), test-browser and test-wheel (what is shipped)"
 	@echo "make test-browser the studio in a real browser (about five minutes); DATA=folder adds a walk through a real recording"
+	@echo "make test-spark  the tests of understudy.spark on a local Spark, which needs Java 17 (six minutes; part of test-more)"
 	@echo "make lint        format, lint, types, layers and the counts of tools/house.py alone"
 	@echo "make docs        build the documentation into docs/_build/html"
 	@echo "make system      the Debian packages that the tests need: installed where that is allowed, otherwise named"
@@ -98,7 +99,7 @@ test: system
 	@$(MAKE) --no-print-directory $(VENV)/.developer
 	@$(MAKE) --no-print-directory --jobs=2 unit lint docs
 
-test-more: test-long test-gateway test-browser test-wheel
+test-more: test-long test-gateway test-browser test-wheel test-spark
 
 lint: $(VENV)/.developer
 	$(BIN)/ruff format --check .
@@ -151,6 +152,28 @@ test-wheel: system
 	@$(MAKE) --no-print-directory dist
 	$(BIN)/python tools/wheels.py dist
 
+# Spark has an environment of its own: it is large, and does not support what others need (pandas 3). The compiled kernels
+# are those of $(VENV), so both must have one Python.
+system-spark: system
+	@if command -v java >/dev/null; then exit 0; fi; \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  echo "installing openjdk-17-jre-headless"; \
+	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq -o Dpkg::Use-Pty=0 --no-install-recommends openjdk-17-jre-headless >/dev/null; \
+	else \
+	  echo "Spark needs Java 17; on Debian: sudo apt-get install openjdk-17-jre-headless" >&2; exit 1; \
+	fi
+
+.venv-spark/.installed: $(VENV)/.kernels
+	@test -x .venv-spark/bin/python || $(PYTHON) -m venv .venv-spark
+	@echo "installing Spark into .venv-spark (about two minutes)"
+	@.venv-spark/bin/python -m pip --disable-pip-version-check --quiet install --upgrade "pip>=25.1" "setuptools>=77"
+	@UNDERSTUDY_PURE=1 .venv-spark/bin/python -m pip --disable-pip-version-check --quiet install --no-build-isolation --editable ".[spark]" --group spark
+	@touch $@
+
+test-spark: system-spark
+	@$(MAKE) --no-print-directory .venv-spark/.installed
+	OPENBLAS_NUM_THREADS=1 .venv-spark/bin/python -m pytest -q tests/spark
+
 # A tree with nothing but what the README asks for. Debian's older suite has Python 3.11, the newer one 3.13.
 SUITES ?= bookworm trixie
 fresh:
@@ -181,6 +204,6 @@ faults: $(VENV)/.developer
 	UNDERSTUDY_FAULTS=all OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -q -s tests/stream/test_fault_injection.py tests/stream/test_group_faults.py
 
 clean:
-	rm -rf $(VENV) .venv-bench build dist paper-results docs/_build src/understudy.egg-info .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) .venv-bench .venv-spark build dist paper-results docs/_build src/understudy.egg-info .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find src -name '*.so' -delete
 	find src tests benchmarks docs studies -name __pycache__ -prune -exec rm -rf {} +

@@ -222,6 +222,7 @@ _MODULES = (
     "randomizer",
     "report",
     "sklearn",
+    "spark",
     "stream",
     "transform",
 )
