@@ -246,11 +246,11 @@ def room(level):
 )
 def test_a_design_that_does_not_fit_is_refused_by_line_and_key(tmp_path, rooms, rule):
     """Its file, its channels, its private values, and the other rooms of its fleet."""
+    for short, whole in (("ROOM", "design: room.json, period: 60"), ("THETA", "theta: {topic: b, valid_for: 1")):
+        rooms = rooms.replace(short, whole)
+    read_so_far = located(tmp_path, f"rooms: {rooms}")
     with pytest.raises(ConfigurationError) as caught:
-        rooms = rooms.replace("ROOM", "design: room.json, period: 60").replace(
-            "THETA", "theta: {topic: b, valid_for: 1"
-        )
-        entries_of(located(tmp_path, f"rooms: {rooms}"))
+        entries_of(read_so_far)
     assert str(caught.value).startswith("gateway.yaml:7: rooms.")
     assert rule in str(caught.value)
 

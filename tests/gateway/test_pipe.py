@@ -205,6 +205,14 @@ def test_a_full_disk_under_the_ledger_writes_nothing(folder):
     assert begun.stdout + rest.stdout == _undisturbed(folder, given)
 
 
+def test_a_closed_descriptor_is_refused(folder):
+    """Otherwise the ledger would be opened in the place of standard output, and lines written into it."""
+    done = driver.run(folder, driver.options(folder), "", preexec_fn=lambda: os.close(1), stdout=None)
+    assert done.returncode == 1
+    assert b"is closed" in done.stderr
+    assert not (folder / "room.db").exists()
+
+
 def test_a_ledger_that_somebody_has_is_left_alone(folder):
     """Status 1 at the start, with the reason."""
     with us.Ledger(folder / "room.db", rollback_guard=False):

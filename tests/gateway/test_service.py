@@ -156,6 +156,7 @@ def test_a_reading_that_comes_again_gets_its_recorded_output(site):
             say(sensor, 1)
             say(sensor, 2)
             (first, second) = heard(listener, 2)
+            wait_until(lambda: counts(site)['understudy_steps_total{step="acknowledged"}'] == 4, 10.0, "marked")
             say(sensor, 1, co2=55.5, retain=True)
             say(sensor, 2)
             assert [each.said for each in heard(listener, 4)[2:]] == [first.said, second.said]
@@ -252,7 +253,7 @@ def test_users_and_passwords(tmp_path):
         Broker(tmp_path / "out", *options, anonymous=False) as outer,
     ):
         site = g.Site(tmp_path / "site", inner, outer)
-        refused(site, "gateway.yaml:", "in.user:")
+        refused(site, "gateway.yaml:", ".user:")
         word = site.folder / "in.password"
         word.write_text("hunter2\n")
         word.chmod(0o600)
@@ -473,6 +474,8 @@ def test_a_broker_that_is_away_is_waited_for(site):
         with Connection(site.inner.port, "sensor") as sensor:
             say(sensor, 1)
             heard(listener, 1)
+            site.outer.save()  # the session of the listener
+            time.sleep(1.0)
             site.outer.kill()
             wait_until(lambda: site.get("readyz") == (503, "out is not connected\n"), 10.0, "not ready")
             for k in range(2, 600):

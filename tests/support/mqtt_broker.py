@@ -193,6 +193,8 @@ class Authority:
     def certificate(self, name: str) -> tuple[Path, Path]:
         """A certificate and its key, for a server or a client of this name."""
         crt, key, request = (self.folder / f"{name}.{suffix}" for suffix in ("crt", "key", "csr"))
+        if crt.exists():  # a broker that is starting may read it
+            return crt, key
         _openssl("req", *_NEW_KEY, "-keyout", key, "-out", request, "-subj", f"/CN={name}")
         extensions = self.folder / f"{name}.ext"
         extensions.write_text(f"subjectAltName=DNS:{name},IP:127.0.0.1\n", encoding="ascii")

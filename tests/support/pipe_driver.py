@@ -145,7 +145,7 @@ def feed(folder: Path, given: list[Reading], kills: int, seed: int = 1, command:
     Now and then some lines that have their output are sent again, as if that had been lost on the way.
     """
     chance, log, typed = random.Random(seed), Log(), options(folder)  # noqa: S311  # a test that repeats
-    each, first = max(1, len(given) // (kills + 1)), 0
+    each, first, stuck = max(1, len(given) // (kills + 1)), 0, 0
     for _ in range(2 * kills + 5):
         last, at_output = log.kills >= kills, chance.random() < 0.5
         most = chance.randint(max(1, each // 2), each)
@@ -154,8 +154,10 @@ def feed(folder: Path, given: list[Reading], kills: int, seed: int = 1, command:
         with life:
             _send(life, given[begin:], chance, -1 if last or at_output else most)
         log.kills += life.process.returncode == -signal.SIGKILL
+        before = first
         first = next((i for i, one in enumerate(given) if (one.room, one.time) not in log.outputs), len(given))
-        if first == len(given):
+        stuck = stuck + 1 if first == before else 0
+        if first == len(given) or stuck == 4:
             break
     return log
 

@@ -147,10 +147,11 @@ class LinePipe:
 
     def _arrivals(self, rows: Sequence[Row]) -> list[Arrival]:
         fleet, theta, single = self._fleet, self._preparation.theta, self._room
-        values: Sequence[Any] = [row.values for row in rows]
+        scalar = len(rows[0].values) == 1  # numbers are quicker than tuples of one
+        values: Sequence[Any] = [row.values[0] if scalar else row.values for row in rows]
         if self._preparation.changes:
             times = np.array([row.time for row in rows], dtype=np.int64)
-            values = self._preparation.readings(np.array(values, dtype=float), times).tolist()
+            values = self._preparation.readings(np.array(values, dtype=float).reshape(len(rows), -1), times).tolist()
         return [
             Arrival(fleet, single or row.room or "", row.time, value, theta(row.private), row.frame)
             for row, value in zip(rows, values, strict=True)
@@ -219,7 +220,10 @@ def groups(source: int, stop: Stop) -> Iterator[list[str | None]]:
         waiting.poll()
         if stop.asked:
             return  # the beginning of a line is none
-        chunk = os.read(source, _READ)
+        try:
+            chunk = os.read(source, _READ)
+        except BlockingIOError:  # whoever writes has made it so, and has written nothing
+            continue
         if not chunk:
             break
         head, newline, tail = chunk.rpartition(b"\n")
@@ -294,6 +298,8 @@ class _Opened(NamedTuple):
 def run(path: Path, how: PipeOptions, quiet: bool = False) -> None:
     """Disguise standard input until it ends, or until SIGTERM."""
     check_paths({"DESIGN": path}, {}, ("--ledger", how.ledger))
+    if sys.stdin is None or sys.stdout is None:  # the ledger would be opened in its place
+        raise ConfigurationError("standard input or standard output is closed; the pipe needs both")
     design = load_design(path)
     names = _names(design, how)
     lines = FORMATS[how.line_format](names)
