@@ -333,8 +333,10 @@ def test_the_text_holds_everything_and_is_narrow(name, request):
     assert str(card) == written
     assert max(map(len, written.splitlines())) <= 92
     whole = flat(written)
-    for words in (card.headline, *(m.sentence for m in card.measures), *card.conditions, *card.not_protected):
+    lines = [card.card.in_words(m) for m in card.measures]
+    for words in (card.headline, *lines, *card.conditions, *card.not_protected):
         assert flat(words) in whole
+    assert not card.card.condition or flat(card.card.lead) in whole
     for m in card.measures:
         assert f"{m.title} {m.shown} {m.prior}" in whole
 
@@ -368,7 +370,7 @@ def test_the_page_is_closed_and_loads_nothing(name, request):
     assert not re.search(r"https?:|src=|@import|<script", page)
     words = flat(" ".join(parser.words))
     for m in card.measures:
-        assert flat(m.sentence) in words
+        assert flat(card.card.in_words(m)) in words
     assert ('class="understudy-card void"' in page) == (not card.holds)
 
 

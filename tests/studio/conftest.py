@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from studio_cases import Running
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     """Chromium, without a sandbox, which containers do not have."""
     path = shutil.which("chromium") or shutil.which("chromium-browser")

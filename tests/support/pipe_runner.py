@@ -16,7 +16,6 @@ from understudy.gateway import pipe
 from understudy.gateway.plant import Plant
 from understudy.stream.ledger import Ledger
 
-way = sys.argv.pop(1)
 commit, write, writes = Ledger._commit, pipe.Target.write, []
 
 
@@ -43,13 +42,15 @@ def early_renderer(*given):
     return render_and_write
 
 
-Ledger._commit, pipe.Target.write, pipe._READ = slow_commit, last_write, 1024
-made = pipe.renderer
-if way == "early":
-    pipe.renderer = early_renderer
-    pipe.Target.write = lambda *_: None
-elif way == "forgetful":
-    Plant._recorded = lambda self, arrival, fleet, room, record: record
-elif way != "right":
-    raise SystemExit(f"no such way: {way}")
-main()
+if __name__ == "__main__":
+    way = sys.argv.pop(1)
+    Ledger._commit, pipe.Target.write, pipe._READ = slow_commit, last_write, 1024
+    made = pipe.renderer
+    if way == "early":
+        pipe.renderer = early_renderer
+        pipe.Target.write = lambda *_: None
+    elif way == "forgetful":
+        Plant._recorded = lambda self, arrival, fleet, room, record: record
+    elif way != "right":
+        raise SystemExit(f"no such way: {way}")
+    main()

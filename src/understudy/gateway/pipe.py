@@ -238,7 +238,7 @@ def groups(source: int, stop: Stop) -> Iterator[list[str | None]]:
         rest, skip = tail, False
         for start in range(0, len(lines), GROUP):
             yield lines[start : start + GROUP]
-    if rest or skip:
+    if (rest or skip) and not stop.asked:  # at the end of the input it is a line, otherwise the beginning of one
         yield [None] if skip else _texts(rest)
 
 
