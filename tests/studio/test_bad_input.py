@@ -74,7 +74,7 @@ BAD = {
         "zones.csv", rows(300, zone="+01:00").replace("00:30:00+01:00", "00:30:00"), "zone", False,
     ),
     "one value only": ("one.csv", rows(600, people=lambda k: 1), "value", True),
-    "a constant reading": ("constant.csv", rows(600, reading=lambda k: KNOWN), "constant|same|one value", True),
+    "a constant reading": ("constant.csv", rows(600, reading=lambda k: KNOWN), "never changes", True),
     "twelve rows": ("short.csv", rows(12, people=lambda k: k % 2), "rows|readings|few", True),
     "a reading that is none": ("word.csv", rows(300).replace("400.25", "much", 1), "finite number", False),
     "an empty file": ("empty.csv", "", "empty", False),
