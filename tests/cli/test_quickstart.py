@@ -131,21 +131,21 @@ def test_the_last_segments_are_held_out(files, tmp_path):
         parted(read(str(path), short), short.segment)
 
 
-@pytest.mark.long(seconds=14, reason="fits, gates and audits a simulated room with nothing replaced")
+@pytest.mark.long(seconds=25, reason="fits, gates and audits a simulated room with nothing replaced")
 def test_the_whole_way_with_the_real_fit(tmp_path, understudy, monkeypatch):
     """No stand-in: a room that was simulated passes its gate, its readings are disguised, and two adversaries try."""
     few = AuditOptions(adversaries="windowed,changes")
     monkeypatch.setattr(auditing, "AuditOptions", lambda **_: few)
     out = tmp_path / "results"
-    write_rows(tmp_path / "long.csv", 3000, seed=1)
+    write_rows(tmp_path / "long.csv", 6000, seed=1, minutes=15)  # two months: two days would not be released
     more = ("--model", "grey-box", "--grid", "none", "--per", "day", "--leakage", "1bit", "--json")
     told = understudy("quickstart", tmp_path / "long.csv", *COLUMNS, *more, "-o", out)
     assert told.status == 0, told.err
     found = json.loads(told.out)
     assert found["family"]["gate"]["passed"] is True
-    assert found["applied"]["rows"] == 600
+    assert found["applied"]["rows"] == 1200
     assert found["design"]["leakage"]["bits_a_day"] == pytest.approx(1.0, rel=1e-4)
     assert found["audit"]["how"] == "replayed"
-    assert found["audit"]["guesses"] == 4 * 600
+    assert found["audit"]["guesses"] == 4 * 1200
     assert not any(row["beats"] for row in found["audit"]["rows"])
     assert "What is not protected" in (out / "audit.html").read_text()

@@ -26,8 +26,8 @@ def room(people):
     return us.GaussMarkov(A=0.9, C=1.0, Q=4.0, R=1.0, b=40.0 + 8.0 * people, mean0=420.0, cov0=20.0)
 
 
-def write_rows(path, count, seed):
-    """A CSV file of one room, people coming and going, a row a minute."""
+def write_rows(path, count, seed, minutes=1):
+    """A CSV file of one room, people coming and going, a row every so many minutes."""
     rng = np.random.default_rng(seed)
     people, now = [], 0
     for _ in range(count):
@@ -39,7 +39,7 @@ def write_rows(path, count, seed):
         writer = csv.writer(file)
         writer.writerow(["date", "co2", "light", "occupancy"])
         for k, (y, n) in enumerate(zip(co2.tolist(), people, strict=True)):
-            writer.writerow([(start + dt.timedelta(minutes=k)).isoformat(sep=" "), repr(y), 300 * n, n])
+            writer.writerow([(start + dt.timedelta(minutes=minutes * k)).isoformat(sep=" "), repr(y), 300 * n, n])
     return path
 
 
