@@ -42,6 +42,20 @@ def test_each_kind_of_demand_is_met(files, understudy):
     assert some["leakage"]["nats_a_day"] == 0.0
 
 
+def test_a_stored_family_may_have_pseudo_values_of_its_own(tmp_path, understudy):
+    """Its models of values that the parameter never takes make the design that Python makes; others are refused."""
+    room = us.Family(lambda v: us.GaussMarkov(0.95, 1.0, 0.1, 0.1, b=10.0 * v, mean0=100.0, cov0=1.0), values=[0, 1])
+    save_family(room, tmp_path / "family.json", pseudo=[0.2, 0.6])
+    asked = ("design", tmp_path / "family.json", "--per", "run", "--leakage", "0.3", "--horizon", "50")
+    told = understudy(*asked, "--pseudo", "0,0.2,0.6,1", "-o", tmp_path / "d.json")
+    assert told.status == 0, told.err
+    same = us.design(room, [0, 0.2, 0.6, 1], leakage=0.3, horizon=50, distortion="mae")
+    found = us.load_design(tmp_path / "d.json")
+    assert found.pseudo == (0, 0.2, 0.6, 1)
+    assert (found.randomizer.kernel == same.randomizer.kernel).all()
+    refused(understudy(*asked, "--pseudo", "0,0.4,1"), "no model for '0.4'")
+
+
 @pytest.mark.parametrize("per", ["run", "day"])
 def test_a_fresh_share(files, tmp_path, understudy, per):
     """It is that of the stored design, and said with its theorem; what is no share is refused by its option."""

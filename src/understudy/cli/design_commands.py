@@ -230,9 +230,9 @@ def make_design(family: us.Family, wanted: DesignOptions) -> tuple[us.Design | u
         raise ConfigurationError(f"--over {wanted.over} is for --measured-at-most")
     per, notes = which(family, wanted)
     about = {**(family.about or {}), "per": per}
-    models = {value: family.model(value) for value in family.values}
+    models = {value: family.model(value) for value in family.members}
     marked = us.Family(models, family.values, family.prior, about=about)
-    pseudo = None if wanted.pseudo is None else values_named("--pseudo", wanted.pseudo, family.values)
+    pseudo = None if wanted.pseudo is None else values_named("--pseudo", wanted.pseudo, family.members)
     if per == "run":
         return _one_draw(marked, pseudo, wanted, notes), notes
     return _causal(marked, pseudo, wanted, per, notes), notes

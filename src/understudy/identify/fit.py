@@ -501,8 +501,10 @@ def _with_labels(X: Data, y: Column | None, private: str, reading: Names | None)
 KIND, VERSION = "family", 1
 
 
-def save_family(family: Family, path: str | os.PathLike[str]) -> str:
+def save_family(family: Family, path: str | os.PathLike[str], pseudo: Iterable[Value] = ()) -> str:
     """Write a family with all that is known about it, whole or not at all; returns the fingerprint of the file.
+
+    Models of `pseudo` values, which the private parameter itself never takes, are kept with it.
 
     >>> import os, tempfile
     >>> import understudy as us
@@ -515,7 +517,7 @@ def save_family(family: Family, path: str | os.PathLike[str]) -> str:
     """
     if not isinstance(family, Family):
         raise ConfigurationError(f"family is of type {type(family).__name__}; it must be a Family")
-    return serialize.write(path, {"family": family.to_dict()}, KIND, VERSION)
+    return serialize.write(path, {"family": family.to_dict(pseudo)}, KIND, VERSION)
 
 
 def load_family(path: str | os.PathLike[str]) -> Family:

@@ -291,6 +291,11 @@ class Family(Frozen):
         rows = [(str(value), f"{p:.3g}", repr(self.model(value))) for value, p in pairs]
         return fragment("Family", table(FAMILY_CAPTION, FAMILY_HEAD, rows, [1]))
 
+    @property
+    def members(self) -> tuple[Any, ...]:
+        """The values that models are there for: of a stored family, pseudo values too; of a function, its own."""
+        return tuple(self._models) if isinstance(self._models, Mapping) else self.values
+
     def model(self, value: Value) -> Model:
         """The model of one value, which need not be among `values` if the family is a function."""
         key = _key(value)

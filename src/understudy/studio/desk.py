@@ -150,7 +150,8 @@ class Desk:
         if family is None:
             return
         path = self.folder / "opened-family.json"
-        save_family(family, path)
+        # with the models of its pseudo values, so that the commands that are shown find them
+        save_family(family, path, () if design.blind else design.pseudo)
         source = Source(path.name, path, digest_of(path), path.stat().st_size, takeaway.FAMILY)
         if not design.blind:
             self._take_family(family, source, None, None)
