@@ -36,10 +36,10 @@ def make_input(path: str, rooms: int, rows: int) -> None:
 
     rng = np.random.default_rng(1)
     names = pa.array([f"room {i:06d}" for i in range(rooms)])
+    people = rng.integers(0, 2, rooms)
     writer = None
     for k in range(rows):
         time = np.full(rooms, np.datetime64("2026-03-01T00:00", "us") + k * np.timedelta64(60, "s"))
-        people = rng.integers(0, 2, rooms) if k == 0 else people  # noqa: F821  # those of before
         table = pa.table({
             "room": names, "time": pa.array(time, pa.timestamp("us", tz="UTC")),
             "co2": 100.0 + 10.0 * people + rng.normal(size=rooms), "people": people,

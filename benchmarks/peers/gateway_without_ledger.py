@@ -23,6 +23,6 @@ class NoLedger:
 
 if __name__ == "__main__":
     plant = service.Plant
-    service.Ledger = NoLedger  # type: ignore[assignment, misc]
-    service.Plant = lambda _, *given, **options: plant(None, *given, **options)  # type: ignore[assignment, misc]
+    service.Ledger = NoLedger  # type: ignore[assignment, misc]  # a stand-in
+    service.Plant = lambda _, *given, **options: plant(None, *given, **options)  # type: ignore[assignment, misc]  # a stand-in
     partial(service.serve, sys.argv[1])()

@@ -218,7 +218,7 @@ def _thousand(seconds: float) -> list[Row]:
         site = Site(Path(folder, "site"), inner, outer, theta=theta, policy="stop")
         with GatewayProcess(site) as gateway:
             gateway.start()
-            running = Running(inner, outer, gateway.process, site)  # type: ignore[arg-type]
+            running = Running(inner, outer, gateway.process, site)  # type: ignore[arg-type]  # the peer has the same interface
             running.warm(1000)
             before = running.cpu()
             _, spent = running.times(range(1000), 1.0, seconds)

@@ -68,7 +68,7 @@ def run(folder: Path, *lines: str) -> None:
     """Commands as they are shown, in a folder."""
     env = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     for line in lines:
-        subprocess.run(line, shell=True, cwd=folder, env=env, check=True, capture_output=True, timeout=300)  # noqa: S602
+        subprocess.run(line, shell=True, cwd=folder, env=env, check=True, capture_output=True, timeout=300)  # noqa: S602  # as shown
 
 
 # Every number is the library's ----------------------------------------------------------------------------------------

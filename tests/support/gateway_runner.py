@@ -28,7 +28,7 @@ POINTS = (
 def killed_at(kind: type[service.Gateway], point: str, passage: int) -> type[service.Gateway]:
     """The gateway, killed at the n-th passage of a point."""
 
-    class Killed(kind):  # type: ignore[misc, valid-type]
+    class Killed(kind):  # type: ignore[misc, valid-type]  # a class that is given
         left = passage
 
         def passed(self, at: str) -> None:

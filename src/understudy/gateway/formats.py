@@ -33,7 +33,7 @@ from understudy.errors import ConfigurationError, ReadingError
 try:
     import orjson
 except ImportError:  # it is quicker, not needed
-    orjson = None  # type: ignore[assignment]
+    orjson = None  # type: ignore[assignment]  # a module, or none where the extra is missing
 
 UNITS: Final = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
 """Nanoseconds in a unit of time stamps."""

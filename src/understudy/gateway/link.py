@@ -209,7 +209,7 @@ class Link:
             client = self._new_client()
             properties = None
             if broker.newest:
-                properties = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
+                properties = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]  # paho has none
                 if self._section == "in":
                     properties.SessionExpiryInterval = min(int(config.input.session_expiry), 2**32 - 2)
                     properties.ReceiveMaximum = config.input.group

@@ -653,7 +653,7 @@ class _Bucket:
                 for held, value in zip(
                     (one.run, one.first, one.last, one.rows, one.digest), (run.number, *mark), strict=True
                 ):
-                    held.append(value)  # type: ignore[attr-defined]
+                    held.append(value)  # type: ignore[attr-defined]  # lists of several types
         return found
 
     def _fleet(self, upto: int, store: _Recorder | _Standing) -> Fleet:
