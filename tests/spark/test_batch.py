@@ -397,9 +397,9 @@ def test_older_marks_are_refused_by_a_guard(spark, place, tmp_path):
     one, two = cases.history(rooms=3, rows=20), cases.history(rooms=3, rows=20, seed=2)
     two["time"] += np.timedelta64(10, "D")
     place.disguise(cases.to_spark(spark, one), rollback_guard=guard)
-    shutil.copytree(place.marks, tmp_path / "copy", ignore=shutil.ignore_patterns("work"))
+    shutil.copytree(place.marks, tmp_path / "copy", ignore=shutil.ignore_patterns("inputs"))
     place.disguise(cases.to_spark(spark, two), rollback_guard=guard)
-    (tmp_path / "copy" / "work").mkdir()
+    (tmp_path / "copy" / "inputs").mkdir()
     with pytest.raises(us.errors.RollbackError, match="older"):
         place.disguise(cases.to_spark(spark, two), rollback_guard=guard, marks=str(tmp_path / "copy"))
 

@@ -99,7 +99,7 @@ def test_drivers_killed(job):
     done = job.run()
     job.check(done)
     assert [run.draws > 0 for run in us.spark.runs(job.folder / "marks")] == [True, False, False]
-    assert not any((job.folder / "marks" / "work").iterdir())  # pinned inputs of dead drivers are gone
+    assert not any((job.folder / "marks" / "inputs").iterdir())  # pinned inputs of dead drivers are gone
 
 
 @pytest.mark.parametrize("twin", ["random", "readings"])

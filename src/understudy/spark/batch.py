@@ -623,7 +623,7 @@ class _Bucket:
     def __init__(self, job: Job, bucket: int, path: str) -> None:
         self.job, self.bucket, self.path = job, bucket, path
         self.marks = Marks(job.marks)
-        work = self.marks.path / "work" / job.token
+        work = self.marks.path / "inputs" / job.token
         if not (work / "lock").exists():
             raise LedgerError(
                 "the folder of marks that the driver uses is not here; driver and executors must share it"

@@ -7,7 +7,7 @@ manifest names has never been.
 
     marks/runs/00000001.json     a manifest: design, key id, options, and the parts of each bucket with their digests
     marks/parts/<token>/         the parts of a run, never changed: fleets, draws, and one mark a room
-    marks/work/<token>/          the pinned input of a call, its design, and a lock; removed when its driver ends
+    marks/inputs/<token>/        the pinned input of a call, its design, and a lock; removed when its driver ends
 
 A *mark* says of a room and a run: first and last time, rows, draws, the charge in micro-nats, a digest of the rows
 under the key of the room, the id of the master key and the fingerprint of the design. It is as secret as a ledger.
@@ -86,7 +86,7 @@ class Work:
 
     def __init__(self, marks: Marks) -> None:
         self.token = secrets.token_hex(8)
-        self.folder = marks.path / "work" / self.token
+        self.folder = marks.path / "inputs" / self.token
         self.parts = marks.path / "parts" / self.token
         for folder in (self.folder, self.parts):
             folder.mkdir(mode=0o700)
@@ -115,7 +115,7 @@ class Marks:
 
     def create(self) -> None:
         """Make the folder, where it is missing."""
-        for folder in (self.path, *(self.path / name for name in ("runs", "parts", "work"))):
+        for folder in (self.path, *(self.path / name for name in ("runs", "parts", "inputs"))):
             try:
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             except OSError as error:
@@ -163,7 +163,7 @@ class Marks:
     def clean(self) -> None:
         """Remove what drivers left that are no more: pinned inputs, and parts that no manifest names."""
         known = {run.token for run in self.runs()}
-        for folder in (self.path / "work").iterdir():
+        for folder in (self.path / "inputs").iterdir():
             if not _abandoned(folder):
                 continue
             if folder.name not in known:
